@@ -34,23 +34,25 @@ struct half_ctl {
 
 	/* Line 4: wake-up requests; monotonic, a reader compares with what it last rang for. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t arm_data; /* someone will sleep for data */
-	_Atomic uint64_t arm_space;				 /* … for space */
+	_Atomic uint64_t arm_space;				/* … for space */
 
 	/* Line 6: state words, all covered by state_seq. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t ready; /* 1: both halves mapped here */
-	_Atomic uint64_t rx_ready;  /* 1: no reader here sits in a wait that can't see the bell */
-	_Atomic uint64_t tx_start;  /* opt TCP count at which the owner's bytes go to the ring */
-	_Atomic uint64_t rx_seen;   /* 1: the peer's tx_start is known here, no older read runs */
-	_Atomic uint64_t tx_end;    /* opt ring offset at which the owner's bytes go to TCP */
-	_Atomic uint64_t leave;     /* 1: please end your direction too */
-	_Atomic uint64_t rx_stop;   /* opt ring offset from which the owner wants TCP */
-	_Atomic uint64_t stop_ack;  /* opt ring offset: the answer to the peer's rx_stop */
+	_Atomic uint64_t rx_ready; /* 1: no reader here sits in a wait that can't see the bell */
+	_Atomic uint64_t tx_start; /* opt TCP count at which the owner's bytes go to the ring */
+	_Atomic uint64_t rx_seen;  /* 1: the peer's tx_start is known here, no older read runs */
+	_Atomic uint64_t tx_end;   /* opt ring offset at which the owner's bytes go to TCP */
+	_Atomic uint64_t leave;	   /* 1: please end your direction too */
+	_Atomic uint64_t rx_stop;  /* opt ring offset from which the owner wants TCP */
+	_Atomic uint64_t stop_ack; /* opt ring offset: the answer to the peer's rx_stop */
 
 	/* Line 8: rarer state words, covered by state_seq too. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t closing; /* 1: the last holder closes */
-	_Atomic uint64_t lost;	   /* 1: the lane is dead (written by the feeding daemon) */
-	_Atomic uint64_t replayed; /* opt ring offset up to which the daemon has replayed */
-	_Atomic uint64_t epoch;	   /* epoch that this half serves, set before ready */
+	_Atomic uint64_t lost;	      /* 1: the lane is dead (written by the feeding daemon) */
+	_Atomic uint64_t replayed;    /* opt ring offset up to which the daemon has replayed */
+	_Atomic uint64_t epoch;	      /* epoch that this half serves, set before ready */
+	_Atomic uint64_t replay_at;   /* opt TCP count at which the replay began… */
+	_Atomic uint64_t replay_from; /* opt ring offset that it began with; set after replay_at */
 };
 
 _Static_assert(sizeof(struct half_ctl) <= HALF_CTL_BYTES, "control words fit their page");

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "core/lane_impl.h"
+#include "core/peer.h"
+
+void lane_rx_ready(struct lane *lane, unsigned int uncovered)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (rx->rx_ready || uncovered)
+		return;
+	rx->rx_ready = 1;
+	own_announce(lane->own, &lane->own->rx_ready, 1);
+	wake_due_state(&rx->wake);
+}
+
+/* Whether no byte will be added to the peer's ring; its prod must be loaded after this. */
+static bool rx_end_known(const struct lane *lane)
+{
+	return lane->st->rx.peer_tx_end != OPT_NONE || lane->st->rx.peer_lost;
+}
+
+static void rx_see_start(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (rx->phase == RX_TCP && rx->peer_tx_start != OPT_NONE) {
+		rx->start = tcp_count(opt_value(rx->peer_tx_start));
+		rx->phase = RX_TAIL;
+	} else if (rx->phase == RX_TCP && rx_end_known(lane)) {
+		rx->phase = RX_ENDED;
+	}
+}
+
+int lane_rx_settle(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (rx->phase > RX_ENDED || peer_refresh_rx(lane))
+		return -EBADMSG;
+	rx_see_start(lane);
+	if (rx->phase != RX_RING)
+		return 0;
+	if (ring_off_eq(rx->peer_prod, rx->cons) && peer_refresh_prod(lane))
+		return -EBADMSG;
+	if (rx_end_known(lane) && ring_off_eq(rx->peer_prod, rx->cons)) {
+		/* The end may have been learnt after prod was: look once more. */
+		if (peer_refresh_prod(lane))
+			return -EBADMSG;
+		if (ring_off_eq(rx->peer_prod, rx->cons))
+			rx->phase = RX_ENDED;
+	}
+	return 0;
+}
+
+int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+	uint64_t avail;
+
+	if (lane_rx_settle(lane))
+		return -EBADMSG;
+	switch (rx->phase) {
+	case RX_TAIL:
+		return RX_VIA_COUNT;
+	case RX_RING:
+		/* The shared state may be another uid's work: check before memory depends on it. */
+		avail = ring_off_dist(rx->cons, rx->peer_prod);
+		if (avail > lane->peer_bytes)
+			return -EBADMSG;
+		if (!avail || rx->frozen)
+			return RX_VIA_WAIT;
+		ret_plan->limit = want < avail ? want : avail;
+		ret_plan->spans = ring_range(lane->peer_bytes, rx->cons, ret_plan->limit);
+		return RX_VIA_RING;
+	default:
+		ret_plan->limit = RX_NO_LIMIT;
+		return RX_VIA_TCP;
+	}
+}
+
+int lane_rx_tail(struct lane *lane, struct tcp_count consumed, uint64_t want,
+		 struct lane_plan *ret_plan)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (rx->phase != RX_TAIL || tcp_count_lt(rx->start, consumed))
+		return -EBADMSG;
+	/* From here on no read passes tx_start: the peer may put bytes on TCP behind the ring. */
+	if (!atomic_load(&lane->own->rx_seen)) {
+		own_announce(lane->own, &lane->own->rx_seen, 1);
+		wake_due_state(&rx->wake);
+	}
+	if (!tcp_count_eq(consumed, rx->start)) {
+		ret_plan->limit = tcp_count_dist(consumed, rx->start);
+		return RX_VIA_TCP;
+	}
+	rx->phase = RX_RING;
+	return lane_rx_route(lane, want, ret_plan);
+}
+
+void lane_rx_consume(struct lane *lane, uint64_t len)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	rx->cons = ring_off_add(rx->cons, len);
+	/* Gives the room back behind the last read of it; and before arm is looked at. */
+	atomic_store(&lane->own->cons, rx->cons.v);
+	rx->wake.due_peer |= WAKE_SPACE;
+}
+
+int lane_rx_eof(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+	uint32_t before = rx->phase;
+
+	/* TCP was looked at first, the words only now: what the peer announced before its FIN is
+	 * visible here. */
+	if (lane_rx_settle(lane))
+		return -EBADMSG;
+	if (rx->phase != before)
+		return LANE_EOF_NOT_YET;
+	if (rx->phase != RX_RING)
+		return LANE_EOF_TCP;
+	if (peer_refresh_prod(lane))
+		return -EBADMSG;
+	if (!ring_off_eq(rx->cons, rx->peer_prod)) {
+		lane_rx_unfreeze(lane);
+		return LANE_EOF_NOT_YET;
+	}
+	if (atomic_load(&lane->own->prod) != atomic_load(&lane->peer->cons))
+		return LANE_EOF_RESET;
+	return LANE_EOF_KILLED;
+}
+
+int lane_rx_stop(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (lane_rx_settle(lane))
+		return -EBADMSG;
+	if (rx->phase == RX_ENDED)
+		return 1;
+	if (atomic_load(&lane->own->rx_stop) == OPT_NONE) {
+		rx->frozen = 1;
+		own_announce(lane->own, &lane->own->rx_stop, opt_some(rx->cons.v));
+		wake_due_state(&rx->wake);
+	}
+	return lane_rx_stop_poll(lane);
+}
+
+int lane_rx_stop_poll(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+	uint64_t stop = atomic_load(&lane->own->rx_stop);
+
+	if (lane_rx_settle(lane))
+		return -EBADMSG;
+	if (rx->phase == RX_ENDED) {
+		rx->frozen = 0;
+		return 1;
+	}
+	if (rx->peer_stop_ack == OPT_NONE || stop == OPT_NONE)
+		return 0;
+	rx->frozen = 0;
+	if (rx->peer_stop_ack < stop)
+		return -EBADMSG;
+	if (rx->peer_stop_ack > stop)
+		return -EAGAIN;
+	rx->phase = RX_ENDED;
+	return 1;
+}
+
+void lane_rx_unfreeze(struct lane *lane)
+{
+	lane->st->rx.frozen = 0;
+}
