@@ -28,6 +28,22 @@
  * under load on Linux 6.12 and 6.18. */
 #define TCP_READS_MAX 64u
 
+/* TCP states, numbered as the kernel does; <linux/tcp.h> has no names for them and <netinet/tcp.h>
+ * can not be included beside it. */
+enum tcp_state {
+	TCP_STATE_ESTABLISHED = 1,
+	TCP_STATE_SYN_SENT,
+	TCP_STATE_SYN_RECV,
+	TCP_STATE_FIN_WAIT1,
+	TCP_STATE_FIN_WAIT2,
+	TCP_STATE_TIME_WAIT,
+	TCP_STATE_CLOSE,
+	TCP_STATE_CLOSE_WAIT,
+	TCP_STATE_LAST_ACK,
+	TCP_STATE_LISTEN,
+	TCP_STATE_CLOSING,
+};
+
 /* One end's address in a form that compares byte by byte: v4-mapped IPv6 is IPv4. */
 struct tcp_end {
 	uint16_t family;   /* AF_INET or AF_INET6 */
@@ -52,9 +68,9 @@ struct tcp_facts {
 	uint64_t acked_bytes;	 /* of those written, acknowledged by the peer's kernel */
 	uint64_t received_bytes; /* received by this kernel, consumed or not */
 	unsigned int syn_bias;	 /* 0 or 1, for tcp_written() */
-	unsigned int state;	 /* TCP_ESTABLISHED, … */
-	bool fin_sent, fin_received;
-	bool has_ulp;	       /* an upper layer protocol, such as kTLS, sits on it */
+	enum tcp_state state;
+	bool fin_sent, fin_received; /* as the state tells: a reset one shows TCP_STATE_CLOSE */
+	bool has_ulp;		     /* an upper layer protocol, such as kTLS, sits on it */
 	char device[IFNAMSIZ]; /* bound to it, or to a VRF; link-local IPv6 always is; else "" */
 };
 
@@ -74,11 +90,12 @@ int tcp_check(int fd);
  * All facts of @fd. 0; the errors of tcp_check(); -ENOTCONN when it has no peer (yet, or any more);
  * -EAGAIN when a count did not come to rest in TCP_READS_MAX readings; -EPROTO when the SYN bias is
  * neither 0 nor 1, so that this connection can not be counted; -EOPNOTSUPP, -ENOPROTOOPT on a
- * kernel that is too old. The counts are filled in only if no FIN went either way, else 0.
+ * kernel that is too old. The counts and the bias are filled in only in state ESTABLISHED, in
+ * which no FIN went either way, else they are 0.
  */
 int tcp_facts_read(int fd, struct tcp_facts *ret_facts);
 
-/* Network name and state only (cheap); errors as above. */
+/* The name only (cheap); 0, the errors of tcp_check(), -ENOTCONN. */
 int tcp_name_read(int fd, struct tcp_name *ret_name);
 
 /*
@@ -94,8 +111,8 @@ int tcp_syn_bias(int fd, unsigned int *ret_bias);
 int tcp_written(int fd, unsigned int syn_bias, uint64_t *ret_bytes);
 int tcp_consumed(int fd, uint64_t *ret_bytes);
 
-/* The TCP state (TCP_ESTABLISHED, …) of @fd. */
-int tcp_state(int fd, unsigned int *ret_state);
+/* The TCP state of @fd. 0; -EOPNOTSUPP, getsockopt(2)'s errors. */
+int tcp_state_read(int fd, enum tcp_state *ret_state);
 
 /* Fold a socket address into the canonical form; -EAFNOSUPPORT unless IPv4 or IPv6. */
 int tcp_end_from(const struct sockaddr_storage *addr, struct tcp_end *ret_end);
