@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <libconfig.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config.h"
+
+enum key_kind {
+	KEY_NUMBER,
+	KEY_POWER, /* a number that must be a power of two */
+	KEY_WORD,  /* one of a list of words; the value is the index */
+};
+
+struct key {
+	const char *name;
+	uint16_t offset;
+	uint8_t kind;
+	const char *unit;
+	uint64_t lo, hi, preset;
+	const char *words[5];
+	const char *what;
+	const char *why; /* why the default is what it is */
+};
+
+#define KIB 1024ull
+#define MIB (1024ull * KIB)
+#define GIB (1024ull * MIB)
+#define NUMBER(key, unit, lo, hi, preset, what, why)                                               \
+	{                                                                                          \
+#key, offsetof(struct conf, key), KEY_NUMBER, unit, lo, hi, preset,                \
+			{NULL }, what, why                                                         \
+	}
+#define POWER(key, unit, lo, hi, preset, what, why)                                                \
+	{                                                                                          \
+#key, offsetof(struct conf, key), KEY_POWER, unit, lo, hi, preset,                 \
+			{NULL }, what, why                                                         \
+	}
+#define WORDS(...)                                                                                 \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+#define WORD(key, words, preset, what, why)                                                        \
+	{                                                                                          \
+#key, offsetof(struct conf, key), KEY_WORD, "", 0, 0, preset, words, what, why     \
+	}
+
+static const struct key keys[] = {
+	NUMBER(spin_us, "microseconds", 0, 100000, 50,
+	       "Longest time that a wait looks at the ring before it sleeps; 0 never spins.",
+	       "About two wake-ups of a sleeping thread: spinning longer costs more than it "
+	       "saves."),
+	NUMBER(promote_after, "operations", 1, 1000000000, 16,
+	       "Socket calls that a connection makes on TCP before it asks for a lane.",
+	       "A connection that serves one request is over by then and has cost nothing."),
+	NUMBER(demote_wait_ms, "milliseconds", 1, 60000, 1000,
+	       "Longest time that a hand-over to TCP may wait for the other end.",
+	       "Far beyond any scheduling delay, short enough for a caller to bear."),
+	POWER(ring_bytes, "bytes", 4 * KIB, 64 * MIB, 256 * KIB,
+	      "Size of each ring; a connection has two. A power of two.",
+	      "Several 64 KiB messages in flight, and still within one core's cache."),
+	NUMBER(backoff_min_ms, "milliseconds", 0, 3600000, 100,
+	       "Time on TCP after the first demotion before the next lane is asked for.",
+	       "Lets a short disturbance pass; it doubles with each demotion."),
+	NUMBER(backoff_max_ms, "milliseconds", 0, 3600000, 30000,
+	       "Where that doubling ends; not below backoff_min_ms.",
+	       "A connection that keeps falling off its lane costs two changes a minute."),
+	NUMBER(pair_wait_ms, "milliseconds", 10, 60000, 3000,
+	       "How long a registered end waits for the other one.",
+	       "The slower end may need a few more calls, at human speed, to register."),
+	NUMBER(hello_wait_ms, "milliseconds", 10, 60000, 5000,
+	       "How long a new session may stay silent.",
+	       "The library greets at once; anything slower is not the library."),
+	NUMBER(max_sessions, "sessions", 1, 1048576, 16384, "Processes served at the same time.",
+	       "Two descriptors and a cache line each."),
+	NUMBER(sessions_per_uid, "sessions", 1, 1048576, 4096, "The same, per user.",
+	       "A quarter of the whole, so that no user shuts out the others."),
+	NUMBER(connections_per_uid, "ends", 1, 16777216, 65536,
+	       "Connection ends that one user may have registered; both ends count.",
+	       "Beyond what one process can hold with common descriptor limits."),
+	NUMBER(ring_bytes_per_uid, "bytes", 8 * KIB, 1024 * GIB, 8 * GIB,
+	       "Ring memory that the ends of one user may hold; write 8589934592L for 8 GiB.",
+	       "32768 ends of the default ring size."),
+	NUMBER(registrations_per_s, "per second", 1, 1000000, 20000,
+	       "Registrations per second that one user may make, and the burst allowed.",
+	       "A tenth of what the daemon can do, so that others are served meanwhile."),
+	NUMBER(messages_per_s, "per second", 10, 10000000, 50000,
+	       "Messages per second read from one session, and the burst; more must wait.",
+	       "A client with ten thousand connections may close them all at once."),
+	NUMBER(send_backlog, "messages", 1, 65536, 256,
+	       "Messages kept for a client that does not read; beyond it, it is cut off.",
+	       "Far more than the library ever leaves unread."),
+	WORD(users, WORDS("auto", "all", "own"), CONF_USERS_AUTO,
+	     "Whom to serve: all users, the daemon's own, or auto: all if it runs as root.",
+	     "A user's daemon has no business with others' sockets."),
+	WORD(log_level, WORDS("error", "warning", "info", "debug"), 2,
+	     "How much to log: error, warning, info or debug.",
+	     "Tells of cut-off clients and nothing of ordinary work."),
+};
+
+#define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
+
+static uint64_t *key_value(struct conf *config, const struct key *key)
+{
+	return (uint64_t *)(void *)((char *)config + key->offset);
+}
+
+__attribute__((format(printf, 4, 5))) static int
+complain(struct conf_error *error, const char *file, int line, const char *format, ...)
+{
+	size_t used;
+	va_list args;
+
+	if (line > 0)
+		snprintf(error->text, sizeof(error->text), "%s:%d: ", file, line);
+	else
+		snprintf(error->text, sizeof(error->text), "%s: ", file);
+	used = strlen(error->text);
+	va_start(args, format);
+	vsnprintf(error->text + used, sizeof(error->text) - used, format, args);
+	va_end(args);
+	return CONF_BAD;
+}
+
+/* Edits that turn @a into @b, or a large number for long names. */
+static size_t edit_distance(const char *a, const char *b)
+{
+	size_t row[64], len_b = strlen(b);
+
+	if (len_b >= 63 || strlen(a) >= 63)
+		return 64;
+	for (size_t j = 0; j <= len_b; j++)
+		row[j] = j;
+	for (size_t i = 1; a[i - 1]; i++) {
+		size_t diagonal = row[0];
+
+		row[0] = i;
+		for (size_t j = 1; j <= len_b; j++) {
+			size_t best = diagonal + (a[i - 1] != b[j - 1]);
+
+			diagonal = row[j];
+			if (row[j] + 1 < best)
+				best = row[j] + 1;
+			if (row[j - 1] + 1 < best)
+				best = row[j - 1] + 1;
+			row[j] = best;
+		}
+	}
+	return row[len_b];
+}
+
+static const char *nearest_key(const char *name)
+{
+	size_t best = strlen(name) / 2 + 1;
+	const char *found = NULL;
+
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		size_t distance = edit_distance(name, keys[i].name);
+
+		if (distance < best) {
+			best = distance;
+			found = keys[i].name;
+		}
+	}
+	return found;
+}
+
+static const struct key *key_find(const char *name)
+{
+	for (size_t i = 0; i < KEY_COUNT; i++) {
+		if (strcmp(keys[i].name, name) == 0)
+			return &keys[i];
+	}
+	return NULL;
+}
+
+static void words_join(const struct key *key, char *text, size_t size)
+{
+	text[0] = '\0';
+	for (size_t i = 0; key->words[i]; i++) {
+		size_t used = strlen(text);
+
+		snprintf(text + used, size - used, "%s\"%s\"", i ? ", " : "", key->words[i]);
+	}
+}
+
+static int read_word(const struct key *key, const config_setting_t *setting, const char *file,
+		     struct conf *config, struct conf_error *error)
+{
+	const char *word = config_setting_get_string(setting);
+	int line = (int)config_setting_source_line(setting);
+	char list[128];
+
+	for (size_t i = 0; word && key->words[i]; i++) {
+		if (strcmp(word, key->words[i]) == 0) {
+			*key_value(config, key) = i;
+			return 0;
+		}
+	}
+	words_join(key, list, sizeof(list));
+	if (!word)
+		return complain(error, file, line, "%s must be one of the words %s, in quotes",
+				key->name, list);
+	return complain(error, file, line, "%s is \"%.40s\", but must be one of %s", key->name,
+			word, list);
+}
+
+static int read_number(const struct key *key, const config_setting_t *setting, const char *file,
+		       struct conf *config, struct conf_error *error)
+{
+	int type = config_setting_type(setting);
+	int line = (int)config_setting_source_line(setting);
+	long long value;
+
+	if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
+		return complain(error, file, line,
+				"%s must be a whole number of %s from %llu to %llu", key->name,
+				key->unit, (unsigned long long)key->lo,
+				(unsigned long long)key->hi);
+	value = type == CONFIG_TYPE_INT ? config_setting_get_int(setting)
+					: config_setting_get_int64(setting);
+	if (value < 0 || (uint64_t)value < key->lo || (uint64_t)value > key->hi)
+		return complain(error, file, line, "%s is %lld, but must be from %llu to %llu %s",
+				key->name, value, (unsigned long long)key->lo,
+				(unsigned long long)key->hi, key->unit);
+	if (key->kind == KEY_POWER && (value & (value - 1)) != 0)
+		return complain(error, file, line, "%s is %lld, but must be a power of two",
+				key->name, value);
+	*key_value(config, key) = (uint64_t)value;
+	return 0;
+}
+
+static int read_setting(const config_setting_t *setting, const char *file, struct conf *config,
+			struct conf_error *error)
+{
+	const char *name = config_setting_name(setting);
+	const struct key *key = key_find(name);
+	const char *hint;
+
+	if (!key) {
+		hint = nearest_key(name);
+		return complain(error, file, (int)config_setting_source_line(setting),
+				"unknown key %.60s%s%s%s", name, hint ? "; did you mean " : "",
+				hint ? hint : "; shuntd --print-config lists the keys",
+				hint ? "?" : "");
+	}
+	if (key->kind == KEY_WORD)
+		return read_word(key, setting, file, config, error);
+	return read_number(key, setting, file, config, error);
+}
+
+/* What single keys can't say: how they must fit each other. */
+static int check_whole(const config_t *file_config, const char *file, const struct conf *config,
+		       struct conf_error *error)
+{
+	const config_setting_t *setting = config_lookup(file_config, "backoff_max_ms");
+
+	if (config->backoff_max_ms >= config->backoff_min_ms)
+		return 0;
+	if (!setting)
+		setting = config_lookup(file_config, "backoff_min_ms");
+	return complain(error, file, setting ? (int)config_setting_source_line(setting) : 0,
+			"backoff_max_ms (%llu) must not be below backoff_min_ms (%llu)",
+			(unsigned long long)config->backoff_max_ms,
+			(unsigned long long)config->backoff_min_ms);
+}
+
+static int read_all(const config_t *file_config, const char *path, struct conf *config,
+		    struct conf_error *error)
+{
+	const config_setting_t *root = config_root_setting(file_config);
+	struct conf result = *config;
+	int rc;
+
+	for (unsigned int i = 0; i < (unsigned int)config_setting_length(root); i++) {
+		const config_setting_t *setting = config_setting_get_elem(root, i);
+		const char *file = config_setting_source_file(setting);
+
+		rc = read_setting(setting, file ? file : path, &result, error);
+		if (rc)
+			return rc;
+	}
+	rc = check_whole(file_config, path, &result, error);
+	if (!rc)
+		*config = result;
+	return rc;
+}
+
+void conf_init(struct conf *config)
+{
+	memset(config, 0, sizeof(*config));
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		*key_value(config, &keys[i]) = keys[i].preset;
+}
+
+int conf_load(struct conf *config, const char *path, struct conf_error *ret_error)
+{
+	config_t file_config;
+	const char *file;
+	FILE *stream;
+	int rc;
+
+	stream = fopen(path, "re");
+	if (!stream) {
+		rc = -errno;
+		complain(ret_error, path, 0, "can't be read: %s", strerror(-rc));
+		return rc;
+	}
+	config_init(&file_config);
+	if (config_read(&file_config, stream)) {
+		rc = read_all(&file_config, path, config, ret_error);
+	} else {
+		file = config_error_file(&file_config);
+		rc = complain(ret_error, file ? file : path, config_error_line(&file_config),
+			      "%s; a line looks like: spin_us = 50;",
+			      config_error_text(&file_config));
+	}
+	config_destroy(&file_config);
+	fclose(stream);
+	return rc;
+}
+
+static void print_key(const struct key *key, FILE *out)
+{
+	const unsigned long long preset = key->preset;
+
+	fprintf(out, "\n# %s\n# %s\n", key->what, key->why);
+	if (key->kind == KEY_WORD)
+		fprintf(out, "#%s = \"%s\";\n", key->name, key->words[preset]);
+	else
+		fprintf(out, "# In %s, from %llu to %llu.\n#%s = %llu%s;\n", key->unit,
+			(unsigned long long)key->lo, (unsigned long long)key->hi, key->name, preset,
+			preset > INT32_MAX ? "L" : "");
+}
+
+void conf_print_sample(FILE *out)
+{
+	fputs("# Settings of shuntd. Every key is shown with its default.\n"
+	      "# Check a changed file with: shuntd --check-config FILE\n",
+	      out);
+	for (size_t i = 0; i < KEY_COUNT; i++)
+		print_key(&keys[i], out);
+}

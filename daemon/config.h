@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/*
+ * What the administrator can set. One table in config.c says for each key what it is called, its
+ * unit, range, default and why the default is what it is; reading a file, checking it and printing
+ * the commented sample all walk that table.
+ */
+
+enum conf_users {
+	CONF_USERS_AUTO, /* all for root's daemon, else own */
+	CONF_USERS_ALL,
+	CONF_USERS_OWN,
+};
+
+struct conf {
+	/* Told to the clients. */
+	uint64_t spin_us;
+	uint64_t promote_after;
+	uint64_t demote_wait_ms;
+	uint64_t ring_bytes;
+	uint64_t backoff_min_ms;
+	uint64_t backoff_max_ms;
+	/* Kept by the daemon. */
+	uint64_t pair_wait_ms;
+	uint64_t hello_wait_ms;
+	uint64_t max_sessions;
+	uint64_t sessions_per_uid;
+	uint64_t connections_per_uid;
+	uint64_t ring_bytes_per_uid;
+	uint64_t registrations_per_s;
+	uint64_t messages_per_s;
+	uint64_t send_backlog;
+	uint64_t users; /* enum conf_users */
+	uint64_t log_level;
+};
+
+/* What is wrong with a file, as one line for people: "file:line: what, and what would be right". */
+struct conf_error {
+	char text[512];
+};
+
+/* The file that is wrong; positive, unlike -errno. */
+#define CONF_BAD 1
+
+/*
+ * Fill @config with the defaults of the table. Never fails.
+ */
+void conf_init(struct conf *config);
+
+/*
+ * Read the file @path over the values in @config.
+ * @config: initialised; changed only if the whole file is good.
+ * @ret_error: set if the result is not 0.
+ * Returns 0, CONF_BAD (syntax, unknown key, wrong type, out of range), or -errno if the file
+ * can not be read. Blocks for file reads.
+ */
+int conf_load(struct conf *config, const char *path, struct conf_error *ret_error);
+
+/*
+ * Print a sample file to @out: every key, commented out with its default, and what it means.
+ */
+void conf_print_sample(FILE *out);
