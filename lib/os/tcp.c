@@ -81,6 +81,45 @@ int tcp_state_read(int fd, enum tcp_state *ret_state)
 	return 0;
 }
 
+/*
+ * Whether the counts of the bytes written mean something in @state: a FIN of ours takes a sequence
+ * number, and a dead connection keeps no account. @state is that of the second reading, which the
+ * kernel loads before the counts of it: a FIN sent later is not in what was queued before, and if
+ * it is acknowledged already, the two readings differ.
+ */
+static int tcp_check_tx(unsigned int state)
+{
+	switch (state) {
+	case TCP_STATE_ESTABLISHED:
+	case TCP_STATE_CLOSE_WAIT:
+		return 0;
+	case TCP_STATE_FIN_WAIT1:
+	case TCP_STATE_FIN_WAIT2:
+	case TCP_STATE_CLOSING:
+	case TCP_STATE_LAST_ACK:
+		return -ESHUTDOWN;
+	default:
+		return -ENOTCONN;
+	}
+}
+
+/* Sequence numbers that a FIN of the peer has taken in @state, or -ENOTCONN. */
+static int tcp_fins_received(unsigned int state)
+{
+	switch (state) {
+	case TCP_STATE_ESTABLISHED:
+	case TCP_STATE_FIN_WAIT1:
+	case TCP_STATE_FIN_WAIT2:
+		return 0;
+	case TCP_STATE_CLOSE_WAIT:
+	case TCP_STATE_CLOSING:
+	case TCP_STATE_LAST_ACK:
+		return 1;
+	default:
+		return -ENOTCONN;
+	}
+}
+
 int tcp_written(int fd, unsigned int syn_bias, uint64_t *ret_bytes)
 {
 	struct tcp_info before, after;
@@ -96,6 +135,9 @@ int tcp_written(int fd, unsigned int syn_bias, uint64_t *ret_bytes)
 		ret = tcp_info_read(fd, &after);
 		if (ret < 0 || after.tcpi_bytes_acked != before.tcpi_bytes_acked)
 			continue;
+		ret = tcp_check_tx(after.tcpi_state);
+		if (ret < 0)
+			return ret;
 		if (after.tcpi_bytes_acked + queued < syn_bias)
 			return -EPROTO;
 		*ret_bytes = after.tcpi_bytes_acked + queued - syn_bias;
@@ -108,7 +150,7 @@ int tcp_consumed(int fd, uint64_t *ret_bytes)
 {
 	struct tcp_info before, after;
 	uint64_t queued;
-	int ret;
+	int ret, fins;
 
 	ret = tcp_info_read(fd, &after);
 	for (unsigned int i = 0; ret == 0 && i < TCP_READS_MAX; i++) {
@@ -119,9 +161,13 @@ int tcp_consumed(int fd, uint64_t *ret_bytes)
 		ret = tcp_info_read(fd, &after);
 		if (ret < 0 || after.tcpi_bytes_received != before.tcpi_bytes_received)
 			continue;
-		if (after.tcpi_bytes_received < queued)
+		/* A FIN moves both under one lock: with equal counts, this state fits them. */
+		fins = tcp_fins_received(after.tcpi_state);
+		if (fins < 0)
+			return fins;
+		if (after.tcpi_bytes_received < queued + (uint64_t)fins)
 			return -EPROTO;
-		*ret_bytes = after.tcpi_bytes_received - queued;
+		*ret_bytes = after.tcpi_bytes_received - queued - (uint64_t)fins;
 		return 0;
 	}
 	return ret < 0 ? ret : -EAGAIN;
@@ -152,6 +198,9 @@ int tcp_syn_bias(int fd, unsigned int *ret_bias)
 		if (ret < 0 || after.tcpi_bytes_acked != before.tcpi_bytes_acked ||
 		    tcp_payload_written(&after) != tcp_payload_written(&before))
 			continue;
+		ret = tcp_check_tx(after.tcpi_state);
+		if (ret < 0)
+			return ret;
 		bias = after.tcpi_bytes_acked + queued - tcp_payload_written(&after);
 		if (bias > 1)
 			return -EPROTO;
@@ -288,13 +337,12 @@ static int tcp_counts_read(int fd, struct tcp_facts *facts)
 	int ret;
 
 	ret = tcp_syn_bias(fd, &facts->syn_bias);
-	if (ret < 0)
-		return ret;
-	ret = tcp_written(fd, facts->syn_bias, &facts->written_bytes);
-	if (ret < 0)
-		return ret;
-	ret = tcp_consumed(fd, &facts->consumed_bytes);
-	if (ret < 0)
+	if (ret == 0)
+		ret = tcp_written(fd, facts->syn_bias, &facts->written_bytes);
+	if (ret == 0)
+		ret = tcp_consumed(fd, &facts->consumed_bytes);
+	/* Closed just now: the state tells. */
+	if (ret < 0 && ret != -ESHUTDOWN && ret != -ENOTCONN)
 		return ret;
 	ret = tcp_info_read(fd, &info);
 	if (ret < 0)

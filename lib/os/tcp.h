@@ -17,9 +17,10 @@
  *
  * bytes_acked counts the SYN of the end that sent one (the bias: 1 on the end that connected, 0 on
  * the end that accepted). The two terms are two system calls, so they are read again until the
- * first is the same before and after the second. Valid while no FIN went either way and no urgent
- * data was ever used: a FIN takes a sequence number, and SIOCINQ stops at an urgent mark. All
- *counts concern an instant at which other holders of the socket may move them on.
+ * first is the same before and after the second. A FIN takes a sequence number: `written` can't be
+ * told once this end has sent one, `consumed` allows for the peer's. SIOCINQ stops at an urgent
+ * mark: nothing is true of a connection that ever used urgent data. All counts concern an instant
+ * at which other holders of the socket may move them on.
  *
  * Any thread, async-signal-safe, never blocks, errno left alone.
  */
@@ -101,13 +102,19 @@ int tcp_name_read(int fd, struct tcp_name *ret_name);
 /*
  * Whether bytes_acked counts a SYN here: compares acknowledged and queued bytes with
  * tcpi_bytes_sent - tcpi_bytes_retrans + tcpi_notsent_bytes, which never count one. Constant for a
- * connection. 0, or -EAGAIN, -EPROTO, -EOPNOTSUPP as above. Of two ends on one host that know each
+ * connection. 0; -EAGAIN, -EPROTO, -EOPNOTSUPP as above; -ESHUTDOWN after a FIN of this end;
+ * -ENOTCONN. Of two ends on one host that know each
  * other exactly one has a bias (unless both connected), which a caller with both can check.
  */
 int tcp_syn_bias(int fd, unsigned int *ret_bias);
 
-/* Bytes written to / consumed from @fd since the connection began; @syn_bias from tcp_syn_bias().
- * 0, -EAGAIN, -EOPNOTSUPP; -EPROTO when the kernel's numbers contradict each other. */
+/*
+ * Bytes written to / consumed from @fd since the connection began; @syn_bias from tcp_syn_bias().
+ * 0; -EAGAIN; -EOPNOTSUPP; -EPROTO when the kernel's numbers contradict each other; -ENOTCONN once
+ * the connection is over (after a reset or after both FINs: bytes may still lie there to be read,
+ * but the kernel no longer says whether it counted a FIN); tcp_written() alone: -ESHUTDOWN after a
+ * FIN of this end.
+ */
 int tcp_written(int fd, unsigned int syn_bias, uint64_t *ret_bytes);
 int tcp_consumed(int fd, uint64_t *ret_bytes);
 
