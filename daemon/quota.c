@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "base/list.h"
+#include "quota.h"
+
+uint64_t bucket_take(struct bucket *bucket, uint64_t now_ns, uint64_t per_s, uint64_t burst)
+{
+	uint64_t step = 1000000000u / per_s;
+	uint64_t due = bucket->due_ns > now_ns ? bucket->due_ns : now_ns;
+
+	if (due - now_ns > step * (burst - 1))
+		return due - now_ns - step * (burst - 1);
+	bucket->due_ns = due + step;
+	return 0;
+}
+
+int quota_init(struct quota *quota, const struct conf *conf, uint64_t key)
+{
+	quota->conf = conf;
+	return table_init(&quota->users, key);
+}
+
+void quota_deinit(struct quota *quota)
+{
+	table_deinit(&quota->users);
+}
+
+struct quota_user *quota_user_get(struct quota *quota, uid_t uid)
+{
+	uint64_t hash = table_hash(&quota->users, &uid, sizeof(uid));
+	struct table_node *node;
+	struct quota_user *user;
+
+	for (node = table_find(&quota->users, hash); node; node = table_find_next(node)) {
+		user = container_of(node, struct quota_user, node);
+		if (user->uid == uid)
+			return quota_user_ref(user);
+	}
+	user = calloc(1, sizeof(*user));
+	if (!user)
+		return NULL;
+	user->uid = uid;
+	user->refs = 1;
+	table_insert(&quota->users, &user->node, hash);
+	return user;
+}
+
+struct quota_user *quota_user_ref(struct quota_user *user)
+{
+	user->refs++;
+	return user;
+}
+
+struct quota_user *quota_user_put(struct quota *quota, struct quota_user *user)
+{
+	if (!user || --user->refs > 0)
+		return NULL;
+	assert(user->sessions == 0 && user->ends == 0 && user->ring_bytes == 0);
+	table_remove(&quota->users, &user->node);
+	free(user);
+	return NULL;
+}
+
+bool quota_take_session(const struct quota *quota, struct quota_user *user)
+{
+	if (user->sessions >= quota->conf->sessions_per_uid)
+		return false;
+	user->sessions++;
+	return true;
+}
+
+bool quota_take_end(const struct quota *quota, struct quota_user *user)
+{
+	if (user->ends >= quota->conf->connections_per_uid)
+		return false;
+	user->ends++;
+	return true;
+}
+
+bool quota_take_ring(const struct quota *quota, struct quota_user *user, uint64_t bytes)
+{
+	if (user->ring_bytes + bytes > quota->conf->ring_bytes_per_uid)
+		return false;
+	user->ring_bytes += bytes;
+	return true;
+}
+
+uint32_t quota_take_registration(const struct quota *quota, struct quota_user *user,
+				 uint64_t now_ns)
+{
+	uint64_t rate = quota->conf->registrations_per_s;
+	uint64_t wait_ns = bucket_take(&user->registrations, now_ns, rate, rate);
+
+	return (uint32_t)((wait_ns + 999999u) / 1000000u);
+}
