@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+#include <time.h>
+
+#include "base/util.h"
+#include "coupling.h"
+#include "end.h"
+
+static struct history_event *next_event(struct end *end)
+{
+	struct timespec now;
+	struct history_event *event;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	event = &end->history.events[end->history.count++ % HISTORY_EVENTS];
+	*event = (struct history_event){
+		.at_ms = (uint64_t)now.tv_sec * 1000u + (uint64_t)now.tv_nsec / 1000000u,
+	};
+	return event;
+}
+
+void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch)
+{
+	struct history_event *event = next_event(end);
+
+	event->what = (uint8_t)what;
+	event->reason = (uint16_t)reason;
+	event->epoch = epoch;
+}
+
+void end_set_state(struct end *end, enum ctl_state state, enum reason reason)
+{
+	struct history_event *event;
+
+	if (end->state == state && end->reason == reason)
+		return;
+	end->state = state;
+	end->reason = reason;
+	event = next_event(end);
+	event->what = HISTORY_STATE;
+	event->state = (uint8_t)state;
+	event->reason = (uint16_t)reason;
+}
+
+void end_set_totals(struct end *end, const struct ctl_totals *totals)
+{
+	struct ctl_totals *own = &end->totals;
+
+	own->tcp_tx = u64_max(own->tcp_tx, totals->tcp_tx);
+	own->tcp_rx = u64_max(own->tcp_rx, totals->tcp_rx);
+	own->lane_tx = u64_max(own->lane_tx, totals->lane_tx);
+	own->lane_rx = u64_max(own->lane_rx, totals->lane_rx);
+	own->rx_changes = u64_max(own->rx_changes, totals->rx_changes);
+}
+
+struct ctl_totals end_totals(const struct end *end)
+{
+	struct ctl_totals totals = end->totals;
+
+	if (end->coupling)
+		coupling_add_live(end->coupling, end->side, &totals);
+	return totals;
+}
+
+enum ctl_state end_state(const struct end *end)
+{
+	if (end->coupling && (end->state == CTL_STATE_REGISTERED || end->state == CTL_STATE_MAPPED))
+		return coupling_live_state(end->coupling, end->side);
+	return end->state;
+}
+
+const char *history_text(enum history_what what)
+{
+	static const char *const texts[] = {
+		[HISTORY_SEEN] = "first registered",
+		[HISTORY_WAITING] = "waits for the other end",
+		[HISTORY_REFUSED] = "refused a lane",
+		[HISTORY_PAIRED] = "paired with the other end",
+		[HISTORY_READY] = "both ends hold the lane",
+		[HISTORY_UNPAIRED] = "the lane was taken back",
+		[HISTORY_ADOPTED] = "brought a running lane along",
+		[HISTORY_ASKED] = "asked to go back to TCP",
+		[HISTORY_DRAINED] = "back on TCP, the lane is drained",
+		[HISTORY_STATE] = "state told by the program",
+	};
+
+	return (size_t)what < ARRAY_SIZE(texts) ? texts[what] : "?";
+}

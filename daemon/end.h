@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/ctl.h"
+#include "os/tcp.h"
+#include "table.h"
+#include "timer.h"
+
+/*
+ * One end of a connection, as its client registered it: who holds it, what it is called, where it
+ * stands, what it has moved, and what happened to it. It belongs to one session and goes with it.
+ *
+ * An end is idle (on TCP), waiting (dup >= 0: the other end is awaited), or on a lane (coupling
+ * set); never two of these.
+ */
+
+struct coupling;
+struct registry;
+struct session;
+
+enum history_what {
+	HISTORY_SEEN,
+	HISTORY_WAITING,
+	HISTORY_REFUSED,
+	HISTORY_PAIRED,
+	HISTORY_READY,
+	HISTORY_UNPAIRED,
+	HISTORY_ADOPTED,
+	HISTORY_ASKED,
+	HISTORY_DRAINED,
+	HISTORY_STATE,
+};
+
+struct history_event {
+	uint64_t at_ms; /* wall clock */
+	uint32_t epoch; /* 0: none */
+	uint8_t what;
+	uint8_t state; /* HISTORY_STATE only */
+	uint16_t reason;
+};
+
+/* How far back `shunt why` can look. Chosen: four lanes with their beginnings and ends. */
+#define HISTORY_EVENTS 16u
+
+struct history {
+	uint32_t count; /* ever noted; the last HISTORY_EVENTS are kept */
+	struct history_event events[HISTORY_EVENTS];
+};
+
+struct end {
+	struct session *session;
+	struct list link; /* session->ends */
+	struct table_node by_token, by_cookie, by_name;
+	uint64_t token;
+	struct tcp_name name;
+	uint64_t cookie;
+	int32_t fd; /* the number in the program */
+
+	int dup; /* the TCP socket, only while waiting; else -1 */
+	struct timer timer;
+	uint32_t next_epoch;
+
+	struct coupling *coupling;
+	uint8_t side;	     /* in coupling */
+	uint32_t last_epoch; /* highest epoch that this end was given */
+
+	enum ctl_state state;
+	enum reason reason;
+	struct ctl_totals totals; /* as the client last told */
+	uint32_t lanes;
+	struct history history;
+};
+
+/* Append to the history of @end. Never fails. */
+void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch);
+
+/* Enter a new state, for a reason, and note it if it is news and came from the client. */
+void end_set_state(struct end *end, enum ctl_state state, enum reason reason);
+
+/*
+ * Take over totals that a client told. They may only grow; one that shrinks is ignored, and so is
+ * nonsense: the figures are the client's own and only ever shown.
+ */
+void end_set_totals(struct end *end, const struct ctl_totals *totals);
+
+/* What @end has moved until now: what the client told last, and what its lane shows beyond it. */
+struct ctl_totals end_totals(const struct end *end);
+
+/* Where @end stands now: the client's word, refined by what its lane's words show. */
+enum ctl_state end_state(const struct end *end);
+
+/* What happened, in words; static storage. */
+const char *history_text(enum history_what what);
