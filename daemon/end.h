@@ -7,7 +7,6 @@
 #include "base/list.h"
 #include "core/ctl.h"
 #include "os/tcp.h"
-#include "table.h"
 #include "timer.h"
 
 /*
@@ -53,9 +52,8 @@ struct history {
 
 struct end {
 	struct session *session;
-	struct list link; /* session->ends */
-	struct table_node by_token, by_cookie, by_name;
-	uint64_t token;
+	struct list link;		/* session->ends */
+	uint64_t session_serial, token; /* together the key of the map by token */
 	struct tcp_name name;
 	uint64_t cookie;
 	int32_t fd; /* the number in the program */

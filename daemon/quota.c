@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/list.h"
 #include "quota.h"
 
 uint64_t bucket_take(struct bucket *bucket, uint64_t now_ns, uint64_t per_s, uint64_t burst)
@@ -16,34 +15,33 @@ uint64_t bucket_take(struct bucket *bucket, uint64_t now_ns, uint64_t per_s, uin
 	return 0;
 }
 
-int quota_init(struct quota *quota, const struct conf *conf, uint64_t key)
+void quota_init(struct quota *quota, const struct conf *conf, uint64_t key)
 {
 	quota->conf = conf;
-	return table_init(&quota->users, key);
+	map_init(&quota->users, key);
 }
 
 void quota_deinit(struct quota *quota)
 {
-	table_deinit(&quota->users);
+	assert(map_count(&quota->users) == 0);
+	map_deinit(&quota->users);
 }
 
 struct quota_user *quota_user_get(struct quota *quota, uid_t uid)
 {
-	uint64_t hash = table_hash(&quota->users, &uid, sizeof(uid));
-	struct table_node *node;
-	struct quota_user *user;
+	struct quota_user *user = map_get(&quota->users, uid);
 
-	for (node = table_find(&quota->users, hash); node; node = table_find_next(node)) {
-		user = container_of(node, struct quota_user, node);
-		if (user->uid == uid)
-			return quota_user_ref(user);
-	}
+	if (user)
+		return quota_user_ref(user);
 	user = calloc(1, sizeof(*user));
 	if (!user)
 		return NULL;
 	user->uid = uid;
 	user->refs = 1;
-	table_insert(&quota->users, &user->node, hash);
+	if (map_put(&quota->users, uid, user) < 0) {
+		free(user);
+		return NULL;
+	}
 	return user;
 }
 
@@ -58,7 +56,7 @@ struct quota_user *quota_user_put(struct quota *quota, struct quota_user *user)
 	if (!user || --user->refs > 0)
 		return NULL;
 	assert(user->sessions == 0 && user->ends == 0 && user->ring_bytes == 0);
-	table_remove(&quota->users, &user->node);
+	map_del(&quota->users, user->uid);
 	free(user);
 	return NULL;
 }

@@ -5,8 +5,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/map.h"
 #include "config.h"
-#include "table.h"
 
 /*
  * What each user may take of the daemon. Every session, registered end and half is charged to one
@@ -20,11 +20,10 @@ struct bucket {
 
 struct quota {
 	const struct conf *conf;
-	struct table users;
+	struct map users;
 };
 
 struct quota_user {
-	struct table_node node;
 	uid_t uid;
 	uint32_t refs;
 	uint64_t sessions, ends, ring_bytes;
@@ -38,8 +37,8 @@ struct quota_user {
  */
 uint64_t bucket_take(struct bucket *bucket, uint64_t now_ns, uint64_t per_s, uint64_t burst);
 
-/* Make an empty book; @conf outlives it; @key: for the hash table. 0, or -ENOMEM. */
-int quota_init(struct quota *quota, const struct conf *conf, uint64_t key);
+/* Make an empty book; @conf outlives it; @key: random, for the hash map. */
+void quota_init(struct quota *quota, const struct conf *conf, uint64_t key);
 
 /* Release it; every user must have been put. */
 void quota_deinit(struct quota *quota);

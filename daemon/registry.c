@@ -2,7 +2,6 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#include "base/util.h"
 #include "registry.h"
 #include "session.h"
 
@@ -10,94 +9,78 @@ struct token_key {
 	uint64_t serial, token;
 };
 
-int registry_init(struct registry *registry, uint64_t key)
+_Static_assert(offsetof(struct end, token) - offsetof(struct end, session_serial) ==
+		       offsetof(struct token_key, token),
+	       "the key lies in the end");
+
+void registry_init(struct registry *registry, uint64_t key)
 {
-	int rc = table_init(&registry->by_token, key);
-
-	if (rc)
-		return rc;
-	rc = table_init(&registry->by_cookie, key);
-	if (rc)
-		goto deinit_token;
-	rc = table_init(&registry->by_name, key);
-	if (rc)
-		goto deinit_cookie;
-	return 0;
-
-deinit_cookie:
-	table_deinit(&registry->by_cookie);
-deinit_token:
-	table_deinit(&registry->by_token);
-	return rc;
+	map_init(&registry->by_token, key);
+	map_init(&registry->by_cookie, key);
+	map_init(&registry->by_name, key);
 }
 
 void registry_deinit(struct registry *registry)
 {
-	table_deinit(&registry->by_name);
-	table_deinit(&registry->by_cookie);
-	table_deinit(&registry->by_token);
+	assert(map_count(&registry->by_token) == 0);
+	map_deinit(&registry->by_name);
+	map_deinit(&registry->by_cookie);
+	map_deinit(&registry->by_token);
 }
 
-static uint64_t token_hash(const struct registry *registry, const struct session *session,
-			   uint64_t token)
+/* The three maps take @end, or none does. */
+static int enter(struct registry *registry, struct end *end)
 {
-	const struct token_key key = {session->serial, token};
+	int rc = map_put_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key),
+			       end);
 
-	return table_hash(&registry->by_token, &key, sizeof(key));
-}
+	if (rc < 0)
+		return rc;
+	rc = map_put(&registry->by_cookie, end->cookie, end);
+	if (rc < 0)
+		goto del_token;
+	map_del_bytes(&registry->by_name, &end->name, sizeof(end->name)); /* a stale one */
+	rc = map_put_bytes(&registry->by_name, &end->name, sizeof(end->name), end);
+	if (rc < 0)
+		goto del_cookie;
+	return 0;
 
-static uint64_t cookie_hash(const struct registry *registry, uint64_t cookie)
-{
-	return table_hash(&registry->by_cookie, &cookie, sizeof(cookie));
-}
-
-static uint64_t name_hash(const struct registry *registry, const struct tcp_name *name)
-{
-	return table_hash(&registry->by_name, name, sizeof(*name));
-}
-
-static struct end *find_name(const struct registry *registry, const struct tcp_name *name)
-{
-	struct table_node *node = table_find(&registry->by_name, name_hash(registry, name));
-
-	for (; node; node = table_find_next(node)) {
-		struct end *end = container_of(node, struct end, by_name);
-
-		if (memcmp(&end->name, name, sizeof(*name)) == 0)
-			return end;
-	}
-	return NULL;
+del_cookie:
+	map_del(&registry->by_cookie, end->cookie);
+del_token:
+	map_del_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key));
+	return rc;
 }
 
 struct end *registry_add(struct registry *registry, struct session *session, uint64_t token,
 			 const struct tcp_facts *facts)
 {
-	struct end *end = calloc(1, sizeof(*end)), *stale;
+	struct end *end = calloc(1, sizeof(*end));
 
 	if (!end)
 		return NULL;
 	end->session = session;
+	end->session_serial = session->serial;
 	end->token = token;
 	end->name = facts->name;
 	end->cookie = facts->cookie;
 	end->dup = -1;
 	list_init(&end->link);
+	if (enter(registry, end) < 0) {
+		free(end);
+		return NULL;
+	}
 	list_push_back(&session->ends, &end->link);
-	stale = find_name(registry, &end->name);
-	if (stale)
-		table_remove(&registry->by_name, &stale->by_name);
-	table_insert(&registry->by_name, &end->by_name, name_hash(registry, &end->name));
-	table_insert(&registry->by_cookie, &end->by_cookie, cookie_hash(registry, end->cookie));
-	table_insert(&registry->by_token, &end->by_token, token_hash(registry, session, token));
 	return end;
 }
 
 void registry_remove(struct registry *registry, struct end *end)
 {
 	assert(end->dup < 0 && !end->coupling && !end->timer.is_set);
-	table_remove(&registry->by_name, &end->by_name);
-	table_remove(&registry->by_cookie, &end->by_cookie);
-	table_remove(&registry->by_token, &end->by_token);
+	if (map_get_bytes(&registry->by_name, &end->name, sizeof(end->name)) == end)
+		map_del_bytes(&registry->by_name, &end->name, sizeof(end->name));
+	map_del(&registry->by_cookie, end->cookie);
+	map_del_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key));
 	list_unlink(&end->link);
 	end->session->user->ends--;
 	free(end);
@@ -106,34 +89,19 @@ void registry_remove(struct registry *registry, struct end *end)
 struct end *registry_by_token(const struct registry *registry, const struct session *session,
 			      uint64_t token)
 {
-	struct table_node *node =
-		table_find(&registry->by_token, token_hash(registry, session, token));
+	const struct token_key key = {session->serial, token};
 
-	for (; node; node = table_find_next(node)) {
-		struct end *end = container_of(node, struct end, by_token);
-
-		if (end->session == session && end->token == token)
-			return end;
-	}
-	return NULL;
+	return map_get_bytes(&registry->by_token, &key, sizeof(key));
 }
 
 struct end *registry_by_cookie(const struct registry *registry, uint64_t cookie)
 {
-	struct table_node *node = table_find(&registry->by_cookie, cookie_hash(registry, cookie));
-
-	for (; node; node = table_find_next(node)) {
-		struct end *end = container_of(node, struct end, by_cookie);
-
-		if (end->cookie == cookie)
-			return end;
-	}
-	return NULL;
+	return map_get(&registry->by_cookie, cookie);
 }
 
 struct end *registry_opposite(const struct registry *registry, const struct tcp_name *name)
 {
-	struct tcp_name mirror = tcp_name_mirror(name);
+	const struct tcp_name mirror = tcp_name_mirror(name);
 
-	return find_name(registry, &mirror);
+	return map_get_bytes(&registry->by_name, &mirror, sizeof(mirror));
 }

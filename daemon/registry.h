@@ -3,8 +3,8 @@
 
 #include <stdint.h>
 
+#include "base/map.h"
 #include "end.h"
-#include "table.h"
 
 /*
  * All registered ends, found by their session's token, by their socket, and by their name. One end
@@ -12,11 +12,11 @@
  * keeps one established connection per name and namespace): the newer takes its place by name.
  */
 struct registry {
-	struct table by_token, by_cookie, by_name;
+	struct map by_token, by_cookie, by_name;
 };
 
-/* Make an empty registry; @key: random, for the hash tables. 0, or -ENOMEM. */
-int registry_init(struct registry *registry, uint64_t key);
+/* Make an empty registry; @key: random, for the hash maps. */
+void registry_init(struct registry *registry, uint64_t key);
 
 /* Release it; it must be empty. */
 void registry_deinit(struct registry *registry);

@@ -124,23 +124,13 @@ static int server_init_parts(struct server *server)
 	if (rc < 0)
 		return rc;
 	rc = board_init(&server->board, (uint32_t)server->conf.max_sessions);
-	if (rc < 0)
-		goto deinit_loop;
-	rc = quota_init(&server->quota, &server->conf, key);
-	if (rc < 0)
-		goto deinit_board;
-	rc = registry_init(&server->registry, key);
-	if (rc < 0)
-		goto deinit_quota;
+	if (rc < 0) {
+		loop_deinit(&server->loop);
+		return rc;
+	}
+	quota_init(&server->quota, &server->conf, key);
+	registry_init(&server->registry, key);
 	return 0;
-
-deinit_quota:
-	quota_deinit(&server->quota);
-deinit_board:
-	board_deinit(&server->board);
-deinit_loop:
-	loop_deinit(&server->loop);
-	return rc;
 }
 
 static void server_deinit_parts(struct server *server)

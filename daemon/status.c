@@ -173,8 +173,8 @@ static json_t *status_json(const struct server *server)
 			 SHUNT_VERSION, "uptime_s",
 			 count((clock_now_ns() - server->started_ns) / 1000000000u), "sessions",
 			 (json_int_t)server->session_count, "connections",
-			 count(server->registry.by_cookie.count), "all_users", server->serve_all,
-			 "ring_bytes", count(server->conf.ring_bytes));
+			 count((uint64_t)map_count(&server->registry.by_cookie)), "all_users",
+			 server->serve_all, "ring_bytes", count(server->conf.ring_bytes));
 }
 
 static int memfd_with(const char *text, size_t len)

@@ -30,13 +30,14 @@
  *
  * Any of PAIR, REFUSED and REGISTERED with held = 0 means that the daemon has closed its
  * duplicate of the TCP socket. CANCEL is answered by REFUSED (cancelled), or had crossed a PAIR
- * and is then answered by UNPAIR. DEMOTE may come at any time after PAIR.
+ * and is then answered by UNPAIR, which needs no answer: the lane is forgotten. DEMOTE may come at
+ * any time after PAIR. Messages may cross: one about a token or an epoch that is gone is ignored.
  *
  * After the daemon's death its successor learns of a running lane by ADOPT (answered by REGISTERED
  * with held = 0); the lane itself never stopped. A side that holds the lane by fork adopts it the
  * same way. If the successor finds that the other end is not in that epoch, because it never had
  * both halves or has drained them, it sends UNPAIR: the epoch is dropped at once if the peer's half
- * never said ready, else it ends as its words say.
+ * never said ready, else it ends as its words say; then comes DRAINED, as always.
  */
 
 #define CTL_VERSION 1u
