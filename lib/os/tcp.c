@@ -349,6 +349,10 @@ static int tcp_counts_read(int fd, struct tcp_facts *facts)
 		return ret;
 	facts->acked_bytes = info.tcpi_bytes_acked - facts->syn_bias;
 	facts->received_bytes = info.tcpi_bytes_received;
+	/* Once more, since the kernel loads the state before the counts of the same reading. */
+	ret = tcp_info_read(fd, &info);
+	if (ret < 0)
+		return ret;
 	tcp_state_note(&info, facts);
 	return 0;
 }
