@@ -60,10 +60,10 @@ int peer_refresh_rx(struct lane *lane)
 
 	if (seq == rx->peer_seq)
 		return 0;
-	/* The end is loaded first, so that a start announced before it cannot be missed. */
-	if (opt_load(&peer->tx_end, &rx->peer_tx_end) ||
+	/* What ends a segment is loaded first, so that a start announced before is not missed. */
+	if (opt_load(&peer->tx_end, &rx->peer_tx_end) || flag_load(&peer->lost, &rx->peer_lost) ||
 	    opt_load(&peer->stop_ack, &rx->peer_stop_ack) ||
-	    opt_load(&peer->tx_start, &rx->peer_tx_start) || flag_load(&peer->lost, &rx->peer_lost))
+	    opt_load(&peer->tx_start, &rx->peer_tx_start))
 		return -EBADMSG;
 	/* No start before this side allowed it. */
 	if (rx->peer_tx_start != OPT_NONE && !rx->rx_ready)
