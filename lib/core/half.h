@@ -48,6 +48,7 @@ struct half_ctl {
 
 	/* Line 8: rarer state words, covered by state_seq too. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t closing; /* 1: the last holder closes */
+	_Atomic uint64_t shut;	      /* 1: a FIN of this side's own will follows */
 	_Atomic uint64_t lost;	      /* 1: the lane is dead (written by the feeding daemon) */
 	_Atomic uint64_t replayed;    /* opt ring offset up to which the daemon has replayed */
 	_Atomic uint64_t epoch;	      /* epoch that this half serves, set before ready */

@@ -9,6 +9,8 @@ void lane_begin(struct lane *lane, uint32_t epoch)
 {
 	memset(lane->st, 0, sizeof(*lane->st));
 	lane->st->epoch = epoch;
+	/* No arm has this value: the own bell rings whatever the sleepers have armed, and where. */
+	lane->st->tx.wake.rung_self = (struct wake_arms){UINT64_MAX, UINT64_MAX};
 	atomic_store(&lane->own->epoch, epoch);
 	own_announce(lane->own, &lane->own->ready, 1);
 	wake_due_state(&lane->st->tx.wake);
@@ -23,16 +25,31 @@ void lane_leave(struct lane *lane)
 	wake_due_state(&lane->st->tx.wake);
 }
 
+int lane_tx_close(struct lane *lane)
+{
+	typeof(lane->st->tx) *tx = &lane->st->tx;
+
+	tx->closed = 1;
+	if (!atomic_load(&lane->own->shut)) {
+		/* Partner: the load of shut in lane_tx_start() of the peer. */
+		own_announce(lane->own, &lane->own->shut, 1);
+		wake_due_state(&tx->wake);
+	}
+	if (tx->phase != TX_ENDED)
+		lane_tx_end(lane);
+	/* A start that the peer made before it could see shut is acknowledged before the FIN. */
+	return lane_rx_settle(lane);
+}
+
 int lane_close(struct lane *lane)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
 
 	if (!atomic_load(&lane->own->closing))
 		own_announce(lane->own, &lane->own->closing, 1);
-	lane_tx_close(lane);
 	wake_due_state(&lane->st->tx.wake);
 	/* Only now: bytes that the peer produced before it could see that we are closing. */
-	if (peer_refresh_rx(lane) || peer_refresh_prod(lane))
+	if (lane_tx_close(lane) || peer_refresh_prod(lane))
 		return -EBADMSG;
 	return rx->phase != RX_ENDED && ring_off_lt(rx->cons, rx->peer_prod);
 }
@@ -40,20 +57,18 @@ int lane_close(struct lane *lane)
 int lane_is_done(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
-	uint64_t stop_ack = atomic_load(&lane->own->stop_ack);
-	struct ring_off end = stop_ack == OPT_NONE ? tx->end : ring_off(opt_value(stop_ack));
 
-	if (lane_rx_settle(lane))
+	if (lane_rx_settle(lane) || peer_refresh_tx(lane))
 		return -EBADMSG;
 	if (tx->phase != TX_ENDED || lane->st->rx.phase != RX_ENDED)
 		return 0;
-	if (ring_off_lt(tx->backlog, tx->backlog_end))
+	if (ring_off_lt(tx->backlog, tx->end))
 		return 0;
 	if (tx->lost)
 		return lane_tx_replayed(lane);
-	if (peer_refresh_tx(lane) || peer_refresh_cons(lane))
+	if (peer_refresh_cons(lane))
 		return -EBADMSG;
-	return ring_off_eq(tx->peer_cons, end);
+	return ring_off_eq(tx->peer_cons, lane_owed(lane));
 }
 
 bool lane_bells_due(const struct lane *lane, struct lane_wake *wake, struct lane_bells *ret_bells)

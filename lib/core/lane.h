@@ -22,14 +22,24 @@
  * lane_tx_route() before each operation, a receiver lane_rx_route(), and both do as they are told.
  * What keeps the order of bytes:
  *  - a sender starts only at a moment when it has no TCP send in flight, at the exact count;
- *  - a receiver reads TCP to exactly that count, then the ring;
+ *  - a receiver reads TCP to exactly that count, then the ring (a segment that ended empty has no
+ *    place in the order and is skipped);
  *  - a sender goes back to TCP only when the receiver has said (rx_seen) that it knows the count:
  *    from then on no read can run past it by accident;
  *  - the receiver drains the ring to the announced end, then reads TCP again.
  *
+ * After a FIN of the peer a sender never waits for rx_seen: a side that shuts its direction first
+ * says so (shut) and only then looks for a start of the peer, and a sender that starts looks for
+ * shut afterwards. So a start is either seen by a side that shuts, or ends empty.
+ *
  * A hand-over is for a reader that does not know the ring: it freezes its cons and asks (rx_stop)
  * for the rest on TCP; the sender answers (stop_ack) where TCP goes on, and sends what stands in
  * its ring behind that point (the backlog) over TCP before anything newer.
+ *
+ * A process may die between any two of these stores while others of its side live on. The words of
+ * the own half are what counts; whoever takes a lock from a dead holder calls lane_tx_recover() or
+ * lane_rx_recover(), which put the shared state back in line with them. For the same reason the
+ * progress on TCP of backlog bytes is never stored but read off the kernel's counter.
  *
  * Pure: no I/O, no clock, no allocation. Transmit functions run under the side's transmit lock,
  * receive functions under its receive lock; functions that need both say so. All return 0 or a
@@ -52,10 +62,11 @@ enum rx_phase {
 
 /* What a sender is to do next. */
 enum tx_route {
-	TX_VIA_TCP,	/* send on TCP */
-	TX_VIA_START,	/* a start is possible: gather the facts, call lane_tx_start(), ask again */
-	TX_VIA_RING,	/* copy into the spans, then lane_tx_commit() */
-	TX_VIA_BACKLOG, /* send the spans of the own ring on TCP, then lane_tx_backlog_sent() */
+	TX_VIA_TCP,   /* send on TCP */
+	TX_VIA_START, /* a start is possible: gather the facts, call lane_tx_start(), ask again */
+	TX_VIA_RING,  /* copy into the spans, then lane_tx_commit() */
+	TX_VIA_STOP,  /* the peer wants TCP: set SO_LINGER {1,0}, call lane_tx_stop(), ask again */
+	TX_VIA_BACKLOG, /* read the written TCP count, call lane_tx_backlog() */
 	TX_VIA_WAIT,	/* no room, or a replay is under way: wait for WAKE_SPACE */
 };
 
@@ -96,19 +107,20 @@ struct lane_state {
 		uint32_t phase;
 		uint8_t leaving;   /* end as soon as it is allowed */
 		uint8_t closed;	   /* no byte follows: shutdown or close */
-		uint8_t no_start;  /* a FIN or a pin forbids a start */
-		uint8_t tcp_after; /* a byte may have gone to TCP behind the ring */
+		uint8_t no_start;  /* a pin forbids a start */
+		uint8_t fin;	   /* TCP has shown the peer's FIN, or an error */
+		uint8_t tcp_after; /* a byte or a FIN may have gone to TCP behind the ring */
 		uint8_t lost;
 		/* The peer's words as last validated. */
 		uint8_t peer_ready, peer_rx_ready, peer_rx_seen, peer_leave, peer_closing;
+		uint8_t peer_shut;
 		uint64_t peer_seq;
 		uint64_t peer_rx_stop;
 		struct ring_off peer_cons;
 		/* Own words. */
 		struct ring_off prod;
 		struct ring_off end;
-		struct ring_off backlog; /* next byte of the own ring to send on TCP… */
-		struct ring_off backlog_end;
+		struct ring_off backlog; /* from here to the end the own ring goes over TCP */
 		struct tcp_count start;
 		struct lane_wake wake;
 	} tx;
@@ -135,11 +147,16 @@ struct lane {
 	const struct half_ctl *peer;
 	uint64_t own_bytes;
 	uint64_t peer_bytes;
+	/* The ring reaches the peer through daemons: bytes may be on their way when it has ended,
+	 * so that TCP is used again only when the daemon has vouched (replayed) for all of them. */
+	bool remote;
 };
 
 /* --- both locks ------------------------------------------------------------------------------ */
 
-/* Begin @epoch: reset the state and announce that both halves are mapped here. */
+/* Begin @epoch: reset the state and announce that both halves are mapped here. May be repeated if
+ * its caller died in the middle. The bells it makes due include the own one in any case, since
+ * sleepers of this side may still be armed in the halves of the epoch before. */
 void lane_begin(struct lane *lane, uint32_t epoch);
 
 /* Ask both directions to end. Own bytes keep going to the ring until the peer allows the end. */
@@ -147,9 +164,16 @@ void lane_leave(struct lane *lane);
 
 /*
  * The last holder closes: announce it and end the own direction at once.
- * Returns 1 if bytes of the peer stay unread (TCP would send RST), 0 if not, or -EBADMSG.
+ * Returns 1 if bytes of the peer stay unread (TCP would send RST), 0 if not, or -EBADMSG. Then
+ * follow lane_tx_route() until it says TX_VIA_TCP, and close.
  */
 int lane_close(struct lane *lane);
+
+/*
+ * No byte follows in this direction (shutdown, close): end at once, or never start. Then follow
+ * lane_tx_route() until it says TX_VIA_TCP, and shut. 0 or -EBADMSG.
+ */
+int lane_tx_close(struct lane *lane);
 
 /* Whether both directions have ended and are drained, so that the epoch is over. Also 0 while the
  * peer has not consumed to our end. 1, 0 or -EBADMSG. */
@@ -176,17 +200,30 @@ int lane_tx_start(struct lane *lane, struct tcp_count written, unsigned int send
 /* Publish @len bytes that were copied into the spans of the last TX_VIA_RING plan. */
 void lane_tx_commit(struct lane *lane, uint64_t len);
 
-/* @len bytes of the last TX_VIA_BACKLOG plan are in the kernel's send queue. */
-void lane_tx_backlog_sent(struct lane *lane, uint64_t len);
+/* After TX_VIA_STOP, when the death of this side can only be a reset: answer the peer. 0, -EBADMSG.
+ */
+int lane_tx_stop(struct lane *lane);
 
-/* No byte follows in this direction (shutdown, close): end at once, or never start. */
-void lane_tx_close(struct lane *lane);
+/*
+ * After TX_VIA_BACKLOG, @written TCP bytes being written so far: TX_VIA_BACKLOG with the spans of
+ * the own ring that go over TCP next, to be sent without blocking under the lock, or TX_VIA_TCP if
+ * all are through (SO_LINGER is the program's again), or -EBADMSG.
+ */
+int lane_tx_backlog(struct lane *lane, struct tcp_count written, struct lane_plan *ret_plan);
 
 /* End as soon as the peer allows; 1 if TCP is next, 0 if not yet, or -EBADMSG. */
 int lane_tx_leave(struct lane *lane);
 
-/* Never start in this epoch: a FIN was seen, or the connection was pinned. */
+/* Never start in this epoch: the connection was pinned. */
 void lane_tx_forbid_start(struct lane *lane);
+
+/* TCP showed the peer's FIN, or an error: do not start, and end at the next route, so that writes
+ * to a reader that is gone meet the kernel's own answer. */
+void lane_tx_fin(struct lane *lane);
+
+/* The lock was taken from a holder that died: bring the state in line with the own half. Bells are
+ * due afterwards. */
+void lane_tx_recover(struct lane *lane);
 
 /* --- receive lock ---------------------------------------------------------------------------- */
 
@@ -197,7 +234,11 @@ void lane_rx_ready(struct lane *lane, unsigned int uncovered);
 /* Where the next bytes (at most @want) come from. A route, or -EBADMSG. */
 int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan);
 
-/* After RX_VIA_COUNT: @consumed TCP bytes were read so far. The route as lane_rx_route(). */
+/*
+ * After RX_VIA_COUNT: @consumed TCP bytes were read so far. The route as lane_rx_route(). A reader
+ * that has read up to the limit of such a plan calls this again before it unlocks: a sibling may
+ * sleep on TCP for bytes that are on the ring.
+ */
 int lane_rx_tail(struct lane *lane, struct tcp_count consumed, uint64_t want,
 		 struct lane_plan *ret_plan);
 
@@ -207,8 +248,8 @@ void lane_rx_consume(struct lane *lane, uint64_t len);
 /*
  * TCP showed a FIN or an error: is it the end of the stream? Returns LANE_EOF_TCP (it is the
  * kernel's to report), LANE_EOF_NOT_YET (ring bytes or TCP bytes come first: ask the route again),
- * LANE_EOF_KILLED (the peer died inside its segment and the ring is drained: report EOF) or
- * LANE_EOF_RESET (the same, with bytes of ours unread: report ECONNRESET), or -EBADMSG.
+ * LANE_EOF_KILLED (the peer died inside its segment and the ring is drained: report EOF, or the
+ * error) or LANE_EOF_RESET (it died with bytes of ours unread: report ECONNRESET), or -EBADMSG.
  */
 enum lane_eof {
 	LANE_EOF_TCP,
@@ -226,5 +267,6 @@ int lane_rx_stop(struct lane *lane);
  * here), -EBADMSG. */
 int lane_rx_stop_poll(struct lane *lane);
 
-/* The peer is gone and can answer no more: let the ring be read to its end. */
-void lane_rx_unfreeze(struct lane *lane);
+/* The lock was taken from a holder that died: bring the state in line with the own half. Bells are
+ * due afterwards. */
+void lane_rx_recover(struct lane *lane);

@@ -15,5 +15,16 @@ static inline void wake_due_state(struct lane_wake *wake)
 /* Take the receive transitions that move no byte. Receive lock. 0 or -EBADMSG. */
 int lane_rx_settle(struct lane *lane);
 
-/* Lost lane: whether the daemon has replayed all that was produced here. 1, 0 or -EBADMSG. */
+/* End the own direction where production stands. Transmit lock. */
+void lane_tx_end(struct lane *lane);
+
+/* The ring offset up to which the peer is to consume what was produced here so far. */
+static inline struct ring_off lane_owed(const struct lane *lane)
+{
+	uint64_t stop_ack = atomic_load(&lane->own->stop_ack);
+
+	return ring_off(stop_ack == OPT_NONE ? atomic_load(&lane->own->prod) : opt_value(stop_ack));
+}
+
+/* Whether the daemon has vouched for all that was produced here. 1, 0 or -EBADMSG. */
 int lane_tx_replayed(struct lane *lane);

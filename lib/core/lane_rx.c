@@ -25,12 +25,37 @@ static void rx_see_start(struct lane *lane)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
 
-	if (rx->phase == RX_TCP && rx->peer_tx_start != OPT_NONE) {
+	if (rx->phase != RX_TCP)
+		return;
+	if (rx->peer_tx_end == opt_some(0)) {
+		/* Started or not, the segment is empty: TCP it is, all the way. */
+		rx->phase = RX_ENDED;
+	} else if (rx->peer_tx_start != OPT_NONE) {
 		rx->start = tcp_count(opt_value(rx->peer_tx_start));
 		rx->phase = RX_TAIL;
-	} else if (rx->phase == RX_TCP && rx_end_known(lane)) {
+		/* This lock is held, so no read runs, and from here on none will pass tx_start: the
+		 * peer may put bytes on TCP behind the ring. */
+		own_announce(lane->own, &lane->own->rx_seen, 1);
+		wake_due_state(&rx->wake);
+	} else if (rx_end_known(lane)) {
 		rx->phase = RX_ENDED;
 	}
+}
+
+/* A hand-over that was asked for: has it been answered? */
+static int rx_see_stop_ack(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+	uint64_t stop = atomic_load(&lane->own->rx_stop);
+
+	if (stop == OPT_NONE || rx->peer_stop_ack == OPT_NONE || rx->phase == RX_ENDED)
+		return 0;
+	if (rx->peer_stop_ack < stop)
+		return -EBADMSG;
+	rx->frozen = 0;
+	if (rx->peer_stop_ack == stop)
+		rx->phase = RX_ENDED;
+	return 0;
 }
 
 int lane_rx_settle(struct lane *lane)
@@ -40,23 +65,22 @@ int lane_rx_settle(struct lane *lane)
 	if (rx->phase > RX_ENDED || peer_refresh_rx(lane))
 		return -EBADMSG;
 	rx_see_start(lane);
-	if (rx->phase != RX_RING)
-		return 0;
-	if (ring_off_eq(rx->peer_prod, rx->cons) && peer_refresh_prod(lane))
+	if (rx_see_stop_ack(lane))
 		return -EBADMSG;
-	if (rx_end_known(lane) && ring_off_eq(rx->peer_prod, rx->cons)) {
-		/* The end may have been learnt after prod was: look once more. */
-		if (peer_refresh_prod(lane))
-			return -EBADMSG;
-		if (ring_off_eq(rx->peer_prod, rx->cons))
-			rx->phase = RX_ENDED;
-	}
+	if (rx->phase != RX_RING || ring_off_lt(rx->cons, rx->peer_prod))
+		return 0;
+	/* The end, if known, was loaded before this: what prod says now is all. */
+	if (peer_refresh_prod(lane))
+		return -EBADMSG;
+	if (rx_end_known(lane) && ring_off_eq(rx->peer_prod, rx->cons))
+		rx->phase = RX_ENDED;
 	return 0;
 }
 
 int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
+	struct ring_off cons, prod;
 	uint64_t avail;
 
 	if (lane_rx_settle(lane))
@@ -66,13 +90,15 @@ int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 		return RX_VIA_COUNT;
 	case RX_RING:
 		/* The shared state may be another uid's work: check before memory depends on it. */
-		avail = ring_off_dist(rx->cons, rx->peer_prod);
+		cons = rx->cons;
+		prod = rx->peer_prod;
+		avail = ring_off_dist(cons, prod);
 		if (avail > lane->peer_bytes)
 			return -EBADMSG;
 		if (!avail || rx->frozen)
 			return RX_VIA_WAIT;
 		ret_plan->limit = want < avail ? want : avail;
-		ret_plan->spans = ring_range(lane->peer_bytes, rx->cons, ret_plan->limit);
+		ret_plan->spans = ring_range(lane->peer_bytes, cons, ret_plan->limit);
 		return RX_VIA_RING;
 	default:
 		ret_plan->limit = RX_NO_LIMIT;
@@ -87,16 +113,14 @@ int lane_rx_tail(struct lane *lane, struct tcp_count consumed, uint64_t want,
 
 	if (rx->phase != RX_TAIL || tcp_count_lt(rx->start, consumed))
 		return -EBADMSG;
-	/* From here on no read passes tx_start: the peer may put bytes on TCP behind the ring. */
-	if (!atomic_load(&lane->own->rx_seen)) {
-		own_announce(lane->own, &lane->own->rx_seen, 1);
-		wake_due_state(&rx->wake);
-	}
 	if (!tcp_count_eq(consumed, rx->start)) {
 		ret_plan->limit = tcp_count_dist(consumed, rx->start);
 		return RX_VIA_TCP;
 	}
 	rx->phase = RX_RING;
+	/* Siblings that found nothing on TCP are to look at the ring. */
+	own_touch(lane->own);
+	wake_due_state(&rx->wake);
 	return lane_rx_route(lane, want, ret_plan);
 }
 
@@ -121,17 +145,24 @@ int lane_rx_eof(struct lane *lane)
 		return -EBADMSG;
 	if (rx->phase != before)
 		return LANE_EOF_NOT_YET;
-	if (rx->phase != RX_RING)
+	if (rx->phase == RX_RING) {
+		if (peer_refresh_prod(lane))
+			return -EBADMSG;
+		if (!ring_off_eq(rx->cons, rx->peer_prod)) {
+			/* The peer can answer a hand-over no more, but with its end. */
+			rx->frozen = 0;
+			own_touch(lane->own);
+			wake_due_state(&rx->wake);
+			return LANE_EOF_NOT_YET;
+		}
+	} else if (atomic_load(&lane->peer->shut)) {
 		return LANE_EOF_TCP;
-	if (peer_refresh_prod(lane))
-		return -EBADMSG;
-	if (!ring_off_eq(rx->cons, rx->peer_prod)) {
-		lane_rx_unfreeze(lane);
-		return LANE_EOF_NOT_YET;
 	}
-	if (atomic_load(&lane->own->prod) != atomic_load(&lane->peer->cons))
+	/* A FIN that nobody announced: the peer was killed. Bytes that it left in our ring would
+	 * have made its kernel reset the connection. */
+	if (!rx->peer_lost && atomic_load(&lane->peer->cons) != lane_owed(lane).v)
 		return LANE_EOF_RESET;
-	return LANE_EOF_KILLED;
+	return rx->phase == RX_RING ? LANE_EOF_KILLED : LANE_EOF_TCP;
 }
 
 int lane_rx_stop(struct lane *lane)
@@ -153,26 +184,26 @@ int lane_rx_stop(struct lane *lane)
 int lane_rx_stop_poll(struct lane *lane)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
-	uint64_t stop = atomic_load(&lane->own->rx_stop);
 
 	if (lane_rx_settle(lane))
 		return -EBADMSG;
-	if (rx->phase == RX_ENDED) {
-		rx->frozen = 0;
+	if (rx->phase == RX_ENDED)
 		return 1;
-	}
-	if (rx->peer_stop_ack == OPT_NONE || stop == OPT_NONE)
-		return 0;
-	rx->frozen = 0;
-	if (rx->peer_stop_ack < stop)
-		return -EBADMSG;
-	if (rx->peer_stop_ack > stop)
-		return -EAGAIN;
-	rx->phase = RX_ENDED;
-	return 1;
+	return rx->peer_stop_ack == OPT_NONE ? 0 : -EAGAIN;
 }
 
-void lane_rx_unfreeze(struct lane *lane)
+void lane_rx_recover(struct lane *lane)
 {
-	lane->st->rx.frozen = 0;
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	rx->cons = ring_off(atomic_load(&lane->own->cons));
+	rx->rx_ready = atomic_load(&lane->own->rx_ready) != 0;
+	rx->frozen = atomic_load(&lane->own->rx_stop) != OPT_NONE;
+	/* All but the last phase follow from the words and the TCP count. */
+	if (rx->phase != RX_ENDED)
+		rx->phase = RX_TCP;
+	/* A word may have been stored without the count that tells of it. */
+	own_touch(lane->own);
+	wake_due_state(&rx->wake);
+	rx->peer_seq = 0;
 }

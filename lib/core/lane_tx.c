@@ -4,43 +4,82 @@
 #include "core/lane_impl.h"
 #include "core/peer.h"
 
-static void tx_end_now(struct lane *lane)
+void lane_tx_end(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
 	tx->end = tx->prod;
+	tx->backlog = tx->end;
 	tx->phase = TX_ENDED;
 	own_announce(lane->own, &lane->own->tx_end, opt_some(tx->end.v));
 	wake_due_state(&tx->wake);
 }
 
-/*
- * Answer the peer's rx_stop: where TCP goes on. At the offset that it asked for if nothing has gone
- * to TCP behind the ring yet; what stands in the ring from there on becomes the backlog.
- */
-static int tx_answer_stop(struct lane *lane)
-{
-	typeof(lane->st->tx) *tx = &lane->st->tx;
-	struct ring_off stop = ring_off(opt_value(tx->peer_rx_stop));
-
-	if (peer_refresh_cons(lane) || !ring_off_eq(tx->peer_cons, stop))
-		return -EBADMSG;
-	if (tx->tcp_after || tx->lost) {
-		own_announce(lane->own, &lane->own->stop_ack, opt_some(tx->end.v));
-	} else {
-		tx->backlog = stop;
-		tx->backlog_end = tx->prod;
-		own_announce(lane->own, &lane->own->stop_ack, opt_some(stop.v));
-	}
-	wake_due_state(&tx->wake);
-	return 0;
-}
+/* --- hand-over: the peer has asked for TCP from an offset on (rx_stop) ------------------------ */
 
 static bool tx_stop_unanswered(const struct lane *lane)
 {
 	return lane->st->tx.peer_rx_stop != OPT_NONE &&
 	       atomic_load(&lane->own->stop_ack) == OPT_NONE;
 }
+
+/* Whether bytes stand in the ring behind the stop that can still go over TCP in their place: not
+ * if TCP has gone on behind the ring, or if others see to the ring's bytes. */
+static bool tx_stop_has_backlog(const struct lane *lane)
+{
+	const typeof(lane->st->tx) *tx = &lane->st->tx;
+
+	return !tx->tcp_after && !tx->lost && opt_value(tx->peer_rx_stop) < tx->end.v;
+}
+
+/* Answer: TCP goes on at @from. */
+static void tx_answer_stop(struct lane *lane, struct ring_off from)
+{
+	lane->st->tx.backlog = from;
+	own_announce(lane->own, &lane->own->stop_ack, opt_some(from.v));
+	wake_due_state(&lane->st->tx.wake);
+}
+
+int lane_tx_stop(struct lane *lane)
+{
+	typeof(lane->st->tx) *tx = &lane->st->tx;
+	struct ring_off stop = ring_off(opt_value(tx->peer_rx_stop));
+
+	if (tx->phase != TX_ENDED || !tx_stop_unanswered(lane) || !tx_stop_has_backlog(lane))
+		return 0;
+	if (peer_refresh_cons(lane) || !ring_off_eq(tx->peer_cons, stop))
+		return -EBADMSG;
+	tx_answer_stop(lane, stop);
+	return 0;
+}
+
+/* A backlog that does not fit the ring comes from a forged state. */
+static bool tx_backlog_ok(const struct lane *lane, struct ring_off from, struct ring_off end)
+{
+	return ring_off_dist(from, end) <= lane->own_bytes;
+}
+
+int lane_tx_backlog(struct lane *lane, struct tcp_count written, struct lane_plan *ret_plan)
+{
+	typeof(lane->st->tx) *tx = &lane->st->tx;
+	uint64_t stop = atomic_load(&lane->own->stop_ack);
+	struct ring_off end = tx->end, next;
+
+	/* Nothing but backlog goes to TCP between the start and its end. */
+	if (tx->phase != TX_ENDED || stop == OPT_NONE || tcp_count_lt(written, tx->start))
+		return -EBADMSG;
+	next = ring_off_add(ring_off(opt_value(stop)), tcp_count_dist(tx->start, written));
+	if (!tx_backlog_ok(lane, next, end))
+		return -EBADMSG;
+	tx->backlog = next;
+	if (ring_off_eq(next, end))
+		return TX_VIA_TCP;
+	ret_plan->limit = ring_off_dist(next, end);
+	ret_plan->spans = ring_range(lane->own_bytes, next, ret_plan->limit);
+	return TX_VIA_BACKLOG;
+}
+
+/* --- routing ---------------------------------------------------------------------------------- */
 
 int lane_tx_replayed(struct lane *lane)
 {
@@ -58,9 +97,9 @@ static int tx_route_tcp(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	if (tx->leaving || tx->closed || tx->no_start || tx->lost || tx->peer_leave ||
-	    tx->peer_closing || tx->peer_rx_stop != OPT_NONE) {
-		tx_end_now(lane);
+	if (tx->leaving || tx->closed || tx->no_start || tx->fin || tx->lost || tx->peer_leave ||
+	    tx->peer_closing || tx->peer_shut || tx->peer_rx_stop != OPT_NONE) {
+		lane_tx_end(lane);
 		return 0;
 	}
 	return tx->peer_ready && tx->peer_rx_ready ? TX_VIA_START : TX_VIA_TCP;
@@ -71,49 +110,51 @@ static bool tx_ends(const struct lane *lane)
 {
 	const typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. */
-	if (tx->closed || tx->peer_closing || tx->lost || tx->peer_rx_stop != OPT_NONE)
+	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. And
+	 * behind a FIN of the peer rx_seen is there or the peer is not. */
+	if (tx->closed || tx->peer_closing || tx->lost || tx->fin || tx->peer_rx_stop != OPT_NONE)
 		return true;
-	/* Bytes will follow on TCP: only once the reader cannot run past tx_start any more. */
-	return (tx->leaving || tx->peer_leave) && tx->peer_rx_seen;
+	/* Bytes will follow on TCP: only once the reader cannot run past tx_start any more, unless
+	 * there is nothing that it could miss. */
+	return (tx->leaving || tx->peer_leave) && (tx->peer_rx_seen || !tx->prod.v);
 }
 
 static int tx_route_ring(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
-	uint64_t space = ring_space(lane->own_bytes, tx->prod, tx->peer_cons);
+	struct ring_off prod = tx->prod;
+	uint64_t space = ring_space(lane->own_bytes, prod, tx->peer_cons);
 
 	if (space < want) {
 		if (peer_refresh_cons(lane))
 			return -EBADMSG;
-		space = ring_space(lane->own_bytes, tx->prod, tx->peer_cons);
+		space = ring_space(lane->own_bytes, prod, tx->peer_cons);
 	}
+	/* The shared state may be another uid's work: check before memory depends on it. */
+	if (space > lane->own_bytes)
+		return -EBADMSG;
 	if (!space)
 		return TX_VIA_WAIT;
 	ret_plan->limit = want < space ? want : space;
-	ret_plan->spans = ring_range(lane->own_bytes, tx->prod, ret_plan->limit);
+	ret_plan->spans = ring_range(lane->own_bytes, prod, ret_plan->limit);
 	return TX_VIA_RING;
 }
 
 static int tx_route_ended(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
-	uint64_t backlog = ring_off_dist(tx->backlog, tx->backlog_end);
 	int rc;
 
-	if (backlog > lane->own_bytes)
+	if (!tx_backlog_ok(lane, tx->backlog, tx->end))
 		return -EBADMSG;
-	if (backlog) {
-		ret_plan->limit = backlog;
-		ret_plan->spans = ring_range(lane->own_bytes, tx->backlog, backlog);
+	if (ring_off_lt(tx->backlog, tx->end))
 		return TX_VIA_BACKLOG;
-	}
-	if (tx->lost) {
+	if (tx->lost || lane->remote) {
 		rc = lane_tx_replayed(lane);
 		if (rc <= 0)
 			return rc ? rc : TX_VIA_WAIT;
 	}
-	if (want)
+	if (want || tx->closed)
 		tx->tcp_after = 1;
 	ret_plan->limit = want;
 	return TX_VIA_TCP;
@@ -125,8 +166,7 @@ int lane_tx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 	int rc;
 
 	for (;;) {
-		/* The shared state may be another uid's work: check before memory depends on it. */
-		if (peer_refresh_tx(lane) || tx->prod.v - tx->peer_cons.v > lane->own_bytes)
+		if (peer_refresh_tx(lane))
 			return -EBADMSG;
 		switch (tx->phase) {
 		case TX_TCP:
@@ -137,19 +177,22 @@ int lane_tx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 		case TX_RING:
 			if (!tx_ends(lane))
 				return tx_route_ring(lane, want, ret_plan);
-			tx_end_now(lane);
+			lane_tx_end(lane);
 			break;
 		case TX_ENDED:
 			if (!tx_stop_unanswered(lane))
 				return tx_route_ended(lane, want, ret_plan);
-			if (tx_answer_stop(lane))
-				return -EBADMSG;
+			if (tx_stop_has_backlog(lane))
+				return TX_VIA_STOP;
+			tx_answer_stop(lane, tx->end);
 			break;
 		default:
 			return -EBADMSG;
 		}
 	}
 }
+
+/* --- what the caller does with a route -------------------------------------------------------- */
 
 int lane_tx_start(struct lane *lane, struct tcp_count written, unsigned int sends_in_flight)
 {
@@ -161,6 +204,9 @@ int lane_tx_start(struct lane *lane, struct tcp_count written, unsigned int send
 	tx->phase = TX_RING;
 	own_announce(lane->own, &lane->own->tx_start, opt_some(written.v));
 	wake_due_state(&tx->wake);
+	/* Partner: lane_tx_close() of the peer. It has seen the start, or we see that it shuts. */
+	if (atomic_load(&lane->peer->shut))
+		lane_tx_end(lane);
 	return 1;
 }
 
@@ -172,18 +218,6 @@ void lane_tx_commit(struct lane *lane, uint64_t len)
 	/* Release the bytes; and, being sequentially consistent, before arm is looked at. */
 	atomic_store(&lane->own->prod, tx->prod.v);
 	tx->wake.due_peer |= WAKE_DATA;
-}
-
-void lane_tx_backlog_sent(struct lane *lane, uint64_t len)
-{
-	lane->st->tx.backlog = ring_off_add(lane->st->tx.backlog, len);
-}
-
-void lane_tx_close(struct lane *lane)
-{
-	lane->st->tx.closed = 1;
-	if (lane->st->tx.phase != TX_ENDED)
-		tx_end_now(lane);
 }
 
 int lane_tx_leave(struct lane *lane)
@@ -199,4 +233,34 @@ int lane_tx_leave(struct lane *lane)
 void lane_tx_forbid_start(struct lane *lane)
 {
 	lane->st->tx.no_start = 1;
+}
+
+void lane_tx_fin(struct lane *lane)
+{
+	lane->st->tx.fin = 1;
+}
+
+void lane_tx_recover(struct lane *lane)
+{
+	typeof(lane->st->tx) *tx = &lane->st->tx;
+	uint64_t start = atomic_load(&lane->own->tx_start);
+	uint64_t end = atomic_load(&lane->own->tx_end);
+
+	tx->prod = ring_off(atomic_load(&lane->own->prod));
+	tx->phase = TX_TCP;
+	if (start != OPT_NONE) {
+		tx->start = tcp_count(opt_value(start));
+		tx->phase = TX_RING;
+	}
+	if (end != OPT_NONE) {
+		tx->end = ring_off(opt_value(end));
+		tx->backlog = lane_owed(lane);
+		tx->phase = TX_ENDED;
+	}
+	if (atomic_load(&lane->own->leave))
+		tx->leaving = 1;
+	/* A word may have been stored without the count that tells of it. */
+	own_touch(lane->own);
+	wake_due_state(&tx->wake);
+	tx->peer_seq = 0;
 }

@@ -37,7 +37,8 @@ int peer_refresh_tx(struct lane *lane)
 	    flag_load(&peer->rx_ready, &tx->peer_rx_ready) ||
 	    flag_load(&peer->rx_seen, &tx->peer_rx_seen) ||
 	    flag_load(&peer->leave, &tx->peer_leave) ||
-	    flag_load(&peer->closing, &tx->peer_closing) || flag_load(&peer->lost, &tx->lost) ||
+	    flag_load(&peer->closing, &tx->peer_closing) ||
+	    flag_load(&peer->shut, &tx->peer_shut) || flag_load(&peer->lost, &tx->lost) ||
 	    opt_load(&peer->rx_stop, &tx->peer_rx_stop))
 		return -EBADMSG;
 	if (tx->peer_ready && atomic_load(&peer->epoch) != lane->st->epoch)

@@ -24,6 +24,13 @@ int peer_refresh_cons(struct lane *lane);
  */
 int peer_refresh_prod(struct lane *lane);
 
+/* Something changed that sleepers of this side must not miss and that no word tells. */
+static inline void own_touch(struct half_ctl *own)
+{
+	/* Sequentially consistent; partner: wake_mark() of a sibling. */
+	atomic_fetch_add(&own->state_seq, 1);
+}
+
 /* Change a state word of the own half and let the peer's next look see that something changed. */
 static inline void own_announce(struct half_ctl *own, _Atomic uint64_t *word, uint64_t value)
 {
