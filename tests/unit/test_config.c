@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "config.h"
+
+#include "lib/tap.h"
+
+static char path[] = "/tmp/shunt-config-XXXXXX";
+
+/* Load @text as a file. The result; the message behind "file:" goes to @ret_message. */
+static int load(const char *text, struct conf *conf, char ret_message[512])
+{
+	struct conf_error error = {""};
+	int fd, rc;
+
+	strcpy(path + strlen(path) - 6, "XXXXXX");
+	fd = mkstemp(path);
+	if (fd < 0)
+		return -errno;
+	if (write(fd, text, strlen(text)) != (ssize_t)strlen(text))
+		rc = -EIO;
+	else
+		rc = conf_load(conf, path, &error);
+	close(fd);
+	unlink(path);
+	snprintf(ret_message, 512, "%s",
+		 strncmp(error.text, path, strlen(path)) == 0 ? error.text + strlen(path) + 1
+							      : error.text);
+	return rc;
+}
+
+static const struct {
+	const char *text, *message;
+} broken[] = {
+	{"spin_u = 5;", "1: unknown key spin_u; did you mean spin_us?"},
+	{"\n\npromote_afer = 5;", "3: unknown key promote_afer; did you mean promote_after?"},
+	{"SPIN_US = 5;", "1: unknown key SPIN_US; shuntd --print-config lists the keys"},
+	{"colour = \"red\";", "1: unknown key colour; shuntd --print-config lists the keys"},
+	{"quotas = { connections_per_uid = 3; };",
+	 "1: unknown key quotas; shuntd --print-config lists the keys"},
+	{"spin_us = -1;", "1: spin_us is -1, but must be from 0 to 100000 microseconds"},
+	{"# why not\nspin_us = 100001;",
+	 "2: spin_us is 100001, but must be from 0 to 100000 microseconds"},
+	{"spin_us = 1.5;", "1: spin_us must be a whole number of microseconds from 0 to 100000"},
+	{"spin_us = \"50\";", "1: spin_us must be a whole number of microseconds from 0 to 100000"},
+	{"spin_us = true;", "1: spin_us must be a whole number of microseconds from 0 to 100000"},
+	{"spin_us = [ 1, 2 ];",
+	 "1: spin_us must be a whole number of microseconds from 0 to 100000"},
+	{"spin_us = { };", "1: spin_us must be a whole number of microseconds from 0 to 100000"},
+	{"promote_after = 0;",
+	 "1: promote_after is 0, but must be from 1 to 1000000000 operations"},
+	{"ring_bytes = 2048;", "1: ring_bytes is 2048, but must be from 4096 to 67108864 bytes"},
+	{"ring_bytes = 134217728;",
+	 "1: ring_bytes is 134217728, but must be from 4096 to 67108864 bytes"},
+	{"ring_bytes = 5000;", "1: ring_bytes is 5000, but must be a power of two"},
+	{"spin_us = 1;\n\nring_bytes = 65537L;",
+	 "3: ring_bytes is 65537, but must be a power of two"},
+	{"ring_bytes_per_uid = 9223372036854775807L;",
+	 "1: ring_bytes_per_uid is 9223372036854775807, but must be from 8192 to 1099511627776 "
+	 "bytes"},
+	{"demote_wait_ms = 0;", "1: demote_wait_ms is 0, but must be from 1 to 60000 milliseconds"},
+	{"pair_wait_ms = 9;", "1: pair_wait_ms is 9, but must be from 10 to 60000 milliseconds"},
+	{"users = \"some\";",
+	 "1: users is \"some\", but must be one of \"auto\", \"all\", \"own\""},
+	{"users = 1;", "1: users must be one of the words \"auto\", \"all\", \"own\", in quotes"},
+	{"users = all;", "1: syntax error; a line looks like: spin_us = 50;"},
+	{"log_level = \"loud\";", "1: log_level is \"loud\", but must be one of \"error\", "
+				  "\"warning\", \"info\", \"debug\""},
+	{"backoff_min_ms = 20000;",
+	 "1: backoff_max_ms (10000) must not be below backoff_min_ms (20000)"},
+	{"backoff_min_ms = 200;\nbackoff_max_ms = 100;",
+	 "2: backoff_max_ms (100) must not be below backoff_min_ms (200)"},
+	{"max_sessions = 0;", "1: max_sessions is 0, but must be from 1 to 1048576 sessions"},
+	{"spin_us 5;", "1: syntax error; a line looks like: spin_us = 50;"},
+	{"spin_us = 5;\nspin_us = 6;",
+	 "2: duplicate setting name; a line looks like: spin_us = 50;"},
+	{"spin_us = 5;\n}\n", "2: syntax error; a line looks like: spin_us = 50;"},
+	{"spin_us = 0x;", "1: syntax error; a line looks like: spin_us = 50;"},
+};
+
+TAP_CASE(a_broken_file_is_told_with_line_and_remedy)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
+		struct conf conf, preset;
+		char message[512];
+
+		conf_init(&conf);
+		conf_init(&preset);
+		CHECK_EQ(load(broken[i].text, &conf, message), CONF_BAD);
+		CHECK_STR(message, broken[i].message);
+		CHECK(memcmp(&conf, &preset, sizeof(conf)) == 0);
+	}
+	CHECK(ARRAY_SIZE(broken) >= 20);
+}
+
+TAP_CASE(good_files_change_what_they_name)
+{
+	struct conf conf, expected;
+	char message[512];
+
+	conf_init(&conf);
+	conf_init(&expected);
+	CHECK_EQ(load("", &conf, message), 0);
+	CHECK(memcmp(&conf, &expected, sizeof(conf)) == 0);
+	CHECK_EQ(load("spin_us = 0; ring_bytes = 0x10000;\nusers = \"own\"\n"
+		      "ring_bytes_per_uid = 17179869184L;",
+		      &conf, message),
+		 0);
+	expected.spin_us = 0;
+	expected.ring_bytes = 65536;
+	expected.users = CONF_USERS_OWN;
+	expected.ring_bytes_per_uid = 16ull << 30;
+	CHECK(memcmp(&conf, &expected, sizeof(conf)) == 0);
+}
+
+TAP_CASE(a_file_that_is_not_there_is_told)
+{
+	struct conf_error error;
+	struct conf conf;
+
+	conf_init(&conf);
+	CHECK_EQ(conf_load(&conf, "/nonexistent/shunt.conf", &error), -ENOENT);
+	CHECK_STR(error.text, "/nonexistent/shunt.conf: can't be read: No such file or directory");
+}
+
+static char *slurp(FILE *file)
+{
+	static char text[2][65536];
+	static int turn;
+	char *at = text[turn++ & 1];
+
+	at[fread(at, 1, sizeof(text[0]) - 1, file)] = '\0';
+	return at;
+}
+
+/* etc/shunt.conf is what shuntd --print-config prints. */
+TAP_CASE(the_shipped_file_is_the_table)
+{
+	const char *shipped_path = getenv("SHUNT_SHIPPED_CONF");
+	FILE *shipped, *printed = tmpfile();
+
+	REQUIRE(shipped_path && printed);
+	shipped = fopen(shipped_path, "re");
+	REQUIRE(shipped);
+	conf_print_sample(printed);
+	rewind(printed);
+	CHECK_STR(slurp(shipped), slurp(printed));
+	fclose(shipped);
+	fclose(printed);
+}
+
+/* Every key of the sample may be uncommented as it stands. */
+TAP_CASE(the_sample_without_comments_sets_the_defaults)
+{
+	char text[65536] = "", line[512], message[512];
+	FILE *printed = tmpfile();
+	struct conf conf, preset;
+	size_t keys = 0;
+
+	REQUIRE(printed);
+	conf_print_sample(printed);
+	rewind(printed);
+	while (fgets(line, sizeof(line), printed)) {
+		if (line[0] == '#' && line[1] != ' ') {
+			strcat(text, line + 1);
+			keys++;
+		}
+	}
+	fclose(printed);
+	CHECK_EQ(keys, sizeof(struct conf) / sizeof(uint64_t));
+	conf_init(&preset);
+	memset(&conf, 0, sizeof(conf));
+	CHECK_EQ(load(text, &conf, message), 0);
+	CHECK(memcmp(&conf, &preset, sizeof(conf)) == 0);
+}
