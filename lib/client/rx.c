@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "client/demote.h"
+#include "client/io.h"
+#include "client/promote.h"
+#include "client/session.h"
+#include "client/stream.h"
+#include "client/turn.h"
+#include "client/wait.h"
+#include "os/clock.h"
+#include "os/syswait.h"
+#include "os/tcp.h"
+
+/* Bytes copied out before the room is given back; as TX_CHUNK_BYTES. */
+#define RX_CHUNK_BYTES 16384u
+/* Flags that the ring can serve. */
+#define RX_RING_FLAGS                                                                              \
+	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_CMSG_CLOEXEC)
+#define RX_IOVS 64u
+
+/* What an attempt came to, besides a byte count, 0 for EOF, or -errno. */
+#define RX_WAIT (-EINPROGRESS)
+#define RX_RETRY (-ESTALE)
+#define RX_ENOUGH (-EALREADY) /* the call has bytes, and no more are ready */
+#define RX_PLAIN (-ECANCELED) /* the rest is plain TCP's */
+
+/* Receive at most @limit bytes from TCP without blocking. */
+static ssize_t rx_kernel(struct sock *sock, struct io *io, int flags, uint64_t limit)
+{
+	struct iovec iov[RX_IOVS];
+	struct msghdr msg = {.msg_iov = iov};
+	ssize_t n;
+
+	msg.msg_iovlen = io_rest(io, iov, RX_IOVS, limit);
+	n = sys_recvmsg(sock->fd, &msg, (flags & ~MSG_WAITALL) | MSG_DONTWAIT);
+	if (n > 0)
+		io_skip(io, (size_t)n);
+	return n;
+}
+
+/* Copy out what @plan names. Receive lock. */
+static size_t rx_ring(struct sock *sock, struct io *io, int flags, const struct lane_plan *plan)
+{
+	const uint8_t *ring = half_ring_const(sock->lane.peer);
+
+	if (flags & MSG_TRUNC) { /* discard, as TCP does */
+		io_skip(io, plan->limit);
+	} else {
+		io_scatter(io, ring + plan->spans.pos[0], plan->spans.len[0]);
+		if (plan->spans.len[1])
+			io_scatter(io, ring + plan->spans.pos[1], plan->spans.len[1]);
+	}
+	if (!(flags & MSG_PEEK)) {
+		lane_rx_consume(&sock->lane, plan->limit);
+		sock_ring(sock, &sock->sh->lane.rx.wake);
+	}
+	return plan->limit;
+}
+
+/* TCP showed its end, @n being 0 or its error: whose is it? Receive lock. */
+static ssize_t rx_end(struct sock *sock, ssize_t n)
+{
+	switch (lane_rx_eof(&sock->lane)) {
+	case LANE_EOF_NOT_YET:
+		return RX_RETRY;
+	case LANE_EOF_RESET:
+		if (!atomic_exchange(&sock->sh->killed, 1))
+			return -ECONNRESET;
+		return 0;
+	case LANE_EOF_KILLED:
+		atomic_store(&sock->sh->killed, 1);
+		return n;
+	case LANE_EOF_TCP:
+		return n;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* The ring is empty: has TCP ended? Receive lock. RX_WAIT if not. */
+static ssize_t rx_probe(struct sock *sock)
+{
+	char byte;
+	ssize_t n = sys_recvfrom(sock->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT, NULL, NULL);
+
+	if (n == -EAGAIN)
+		return RX_WAIT;
+	if (n <= 0)
+		return rx_end(sock, n);
+	/* Bytes on TCP: the peer's end was announced before them, or somebody wrote to the fd
+	 * without the library. */
+	if (lane_rx_eof(&sock->lane) == LANE_EOF_NOT_YET)
+		return RX_RETRY;
+	return -EBADMSG;
+}
+
+/* If the last TCP bytes before the ring were read, say so: a sibling may sleep on TCP for what is
+ * on the ring. Receive lock. */
+static void rx_tail_read(struct sock *sock, int flags, const struct lane_plan *plan, uint64_t n)
+{
+	struct lane_plan next;
+	uint64_t consumed;
+
+	if ((flags & MSG_PEEK) || n < plan->limit || plan->limit == RX_NO_LIMIT ||
+	    tcp_consumed(sock->fd, &consumed))
+		return;
+	lane_rx_tail(&sock->lane, tcp_count(consumed), 0, &next);
+	sock_ring(sock, &sock->sh->lane.rx.wake);
+}
+
+/*
+ * One attempt on the lane under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT with *@ret_wait
+ * entered, RX_RETRY, or -errno. @blocks: whether the caller will wait (and look at TCP then).
+ * @partial: the call has bytes already, so that it takes only what the ring has ready (else
+ * RX_ENOUGH); an error of TCP's stays there for the next call.
+ */
+static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool blocks, bool partial,
+			 struct wait_for *ret_wait)
+{
+	struct lane_plan plan;
+	uint64_t want = io->left < RX_CHUNK_BYTES ? io->left : RX_CHUNK_BYTES;
+	uint64_t consumed;
+	ssize_t n;
+	int route;
+
+	if (!sock->lane.peer || !stage_on_lane(sock_stage(sock)))
+		return RX_RETRY;
+	ret_wait->mark = wake_mark(sock->lane.own, sock->lane.peer);
+	route = lane_rx_route(&sock->lane, want, &plan);
+	if (route == RX_VIA_COUNT) {
+		if (tcp_consumed(sock->fd, &consumed))
+			return RX_RETRY;
+		route = lane_rx_tail(&sock->lane, tcp_count(consumed), want, &plan);
+		sock_ring(sock, &sock->sh->lane.rx.wake);
+	}
+	if (partial && !(flags & MSG_WAITALL) && route >= 0 && route != RX_VIA_RING)
+		return RX_ENOUGH;
+	switch (route) {
+	case RX_VIA_RING:
+		return (ssize_t)rx_ring(sock, io, flags, &plan);
+	case RX_VIA_TCP:
+		n = rx_kernel(sock, io, flags, plan.limit);
+		if (n > 0) {
+			rx_tail_read(sock, flags, &plan, (uint64_t)n);
+			return n;
+		}
+		if (n != -EAGAIN)
+			return rx_end(sock, n);
+		wait_enter(sock, ret_wait, WAKE_DATA, POLLIN | POLLRDHUP, false);
+		return RX_WAIT;
+	case RX_VIA_WAIT:
+		if (atomic_load_explicit(&sock->sh->rx_shut, memory_order_relaxed))
+			return 0;
+		if (!blocks) {
+			n = rx_probe(sock);
+			if (n != RX_WAIT)
+				return n;
+		}
+		wait_enter(sock, ret_wait, WAKE_DATA, POLLRDHUP, blocks);
+		return RX_WAIT;
+	default:
+		return -EBADMSG;
+	}
+}
+
+/* The stream has ended: what is sent from now on meets the kernel's own answer. */
+static void rx_fin(struct sock *sock)
+{
+	sock_lock_tx(sock);
+	if (sock->lane.peer && stage_on_lane(sock_stage(sock)))
+		lane_tx_fin(&sock->lane);
+	sock_unlock_tx(sock);
+}
+
+static ssize_t rx_lane(struct sock *sock, struct io *io, int flags, bool blocks, bool partial,
+		       struct wait_for *ret_wait)
+{
+	bool due;
+	ssize_t n;
+
+	sock_lock_rx(sock);
+	n = rx_locked(sock, io, flags, blocks, partial, ret_wait);
+	due = sock->lane.peer && turn_due(sock);
+	sock_unlock_rx(sock);
+	if (n == -EBADMSG) {
+		demote_reset(sock, REASON_LANE_CORRUPT);
+		return RX_RETRY; /* the kernel tells */
+	}
+	if (n == 0 || (n < 0 && n != RX_WAIT && n != RX_RETRY && n != RX_ENOUGH))
+		rx_fin(sock);
+	if (due) {
+		if (n == RX_WAIT) {
+			wait_leave(sock, ret_wait);
+			n = RX_RETRY;
+		}
+		sock_turn(sock);
+	}
+	return n;
+}
+
+/* A lane is being set up: TCP, without blocking in it. */
+static ssize_t rx_pending(struct sock *sock, struct io *io, int flags, struct wait_for *ret_wait)
+{
+	struct holder *holder = sock_holder(sock);
+	ssize_t n = RX_RETRY;
+
+	session_poll();
+	/* Full fence; partner: the stage is stored before anyone sums up who is busy. */
+	atomic_fetch_add(&holder->rx_busy, 1);
+	if (stage_pending(sock_stage(sock)))
+		n = rx_kernel(sock, io, flags, UINT64_MAX);
+	atomic_fetch_sub(&holder->rx_busy, 1);
+	if (n != -EAGAIN)
+		return n;
+	*ret_wait = (struct wait_for){.tcp_events = POLLIN | POLLRDHUP};
+	return RX_WAIT;
+}
+
+/* Plain TCP: one kernel call, which blocks as the socket does. */
+static ssize_t rx_plain(struct sock *sock, struct msghdr *msg, int flags)
+{
+	struct holder *holder = sock_holder(sock);
+	ssize_t n = RX_RETRY;
+	uint32_t stage;
+
+	/* Full fence; partner as in rx_pending(). */
+	atomic_fetch_add(&holder->rx_busy, 1);
+	stage = sock_stage(sock);
+	if (!stage_pending(stage) && !stage_on_lane(stage))
+		n = sys_recvmsg(sock->fd, msg, flags);
+	atomic_fetch_sub(&holder->rx_busy, 1);
+	if (n == -ENOTCONN && stage == CONN_RESET)
+		n = 0;
+	return n;
+}
+
+static bool rx_blocks(const struct sock *sock, int flags)
+{
+	int fl;
+
+	if (flags & MSG_DONTWAIT)
+		return false;
+	fl = sys_fcntl(sock->fd, F_GETFL, 0);
+	return fl < 0 || !(fl & O_NONBLOCK);
+}
+
+/* Wait after an attempt that found nothing. 0, or the error that ends the call. */
+static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t *deadline)
+{
+	if (!rx_blocks(sock, flags)) {
+		wait_leave(sock, wait);
+		return -EAGAIN;
+	}
+	if (!*deadline)
+		*deadline =
+			sock->rcv_timeout_ns ? clock_now_ns() + sock->rcv_timeout_ns : WAIT_FOREVER;
+	return sock_wait(sock, wait, *deadline);
+}
+
+/* The covered path: ring, or TCP step by step. */
+static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
+{
+	uint64_t deadline = 0;
+	size_t total = io->left;
+	struct wait_for wait;
+	ssize_t n;
+
+	do {
+		uint32_t stage = sock_stage(sock);
+		bool blocks = !(flags & MSG_DONTWAIT) &&
+			      !atomic_load_explicit(&sock->sh->nonblock, memory_order_relaxed);
+
+		wait.kinds = 0;
+		if (stage_on_lane(stage))
+			n = rx_lane(sock, io, flags, blocks, io->left < total, &wait);
+		else if (stage_pending(stage))
+			n = rx_pending(sock, io, flags, &wait);
+		else
+			n = RX_PLAIN;
+		if (n == RX_WAIT && io->left < total && !(flags & MSG_WAITALL)) {
+			wait_leave(sock, &wait);
+			n = RX_ENOUGH;
+		} else if (n == RX_WAIT) {
+			n = rx_wait(sock, flags, &wait, &deadline);
+			if (n == 0)
+				n = RX_RETRY;
+		} else if (n > 0 && io->left && !(flags & MSG_PEEK) &&
+			   ((flags & MSG_WAITALL) || (size_t)n == RX_CHUNK_BYTES)) {
+			/* More may stand in the ring: a large read is one call, as with TCP. */
+			n = RX_RETRY;
+		}
+	} while (n == RX_RETRY);
+	return n;
+}
+
+static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
+{
+	struct iovec iov;
+	struct msghdr tail = {.msg_iov = &iov, .msg_iovlen = 1};
+	struct io io;
+	size_t total;
+	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
+
+	if (n || !io.left)
+		return n;
+	total = io.left;
+	do {
+		n = rx_covered(sock, &io, flags);
+		if (n != RX_PLAIN)
+			break;
+		if (io.left == total) {
+			n = rx_plain(sock, msg, flags);
+			if (n != RX_RETRY)
+				return n;
+		} else if (!(flags & MSG_WAITALL)) {
+			break;
+		} else { /* the lane ended in mid-call */
+			io_rest(&io, &iov, 1, UINT64_MAX);
+			n = rx_plain(sock, &tail, flags);
+			if (n > 0)
+				io_skip(&io, (size_t)n);
+			if (n > 0 && io.left)
+				n = RX_RETRY;
+		}
+	} while (n == RX_RETRY);
+	return io.left < total ? (ssize_t)(total - io.left) : n;
+}
+
+ssize_t sock_recvmsg(struct sock *sock, struct msghdr *msg, int flags)
+{
+	uint32_t stage = sock_stage(sock);
+	ssize_t n = RX_RETRY;
+
+	if (session_calls())
+		session_poll();
+	if (!stage_on_lane(stage) && !stage_pending(stage)) {
+		n = rx_plain(sock, msg, flags);
+		if (n != RX_RETRY) {
+			if (stage == CONN_TCP &&
+			    policy_count(&session_settings.policy, &sock->policy))
+				promote_try(sock);
+			return n;
+		}
+	}
+	if (flags & MSG_ERRQUEUE)
+		return sys_recvmsg(sock->fd, msg, flags);
+	if (flags & ~RX_RING_FLAGS) {
+		n = demote_unserved(sock, flags);
+		return n ? n : sys_recvmsg(sock->fd, msg, flags);
+	}
+	n = rx_on_lane(sock, msg, flags);
+	if (n >= 0) {
+		msg->msg_namelen = 0;
+		msg->msg_controllen = 0;
+		msg->msg_flags = 0;
+	}
+	return n;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "core/ctl.h"
+#include "core/notice.h"
+#include "core/policy.h"
+#include "os/fd.h"
+
+/*
+ * This process's session with its daemon: a SEQPACKET socket that is read when the library is
+ * called or one of its waits returns. There is no thread. Without a daemon everything is plain TCP,
+ * and one that appears is found at the next attempt.
+ *
+ * A session belongs to one process: a forked child opens its own. All functions but those that say
+ * otherwise take the session's lock themselves; the lock comes before every socket's.
+ */
+
+/* How the daemon wants things done; defaults until it has said so. */
+struct session_settings {
+	struct policy policy;
+	uint32_t spin_us;
+	uint32_t demote_wait_ms;
+};
+
+/* What the fast path looks at, one cache line that hardly ever changes. */
+struct session_view {
+	_Atomic(const struct notice_page *) page; /* NULL: no session */
+	_Atomic uint32_t slot;
+	_Atomic uint32_t lost; /* lanes run and no daemon knows of them */
+	_Atomic uint64_t mail_seen;
+	_Atomic uint64_t next_try_ns; /* no attempt to connect before */
+};
+
+extern struct session_view session_view;
+extern struct session_settings session_settings;
+
+/* Whether session_poll() has something to do: a few loads. */
+static inline bool session_calls(void)
+{
+	const struct notice_page *page =
+		atomic_load_explicit(&session_view.page, memory_order_acquire);
+
+	if (!page)
+		return atomic_load_explicit(&session_view.lost, memory_order_relaxed);
+	return notice_mail(page, atomic_load_explicit(&session_view.slot, memory_order_relaxed)) !=
+		       atomic_load_explicit(&session_view.mail_seen, memory_order_relaxed) ||
+	       !notice_alive(page);
+}
+
+/* Note where a daemon may be found; reads the environment, so once, at the start. */
+void session_init(void);
+
+/*
+ * Read and handle what the daemon has sent; connect again if it went away and it is time. Never
+ * blocks. Does nothing if another thread is at it.
+ */
+void session_poll(void);
+
+/* Make sure of a session: 0 if there is one, -EAGAIN if it is being set up or not time to try. */
+int session_ensure(void);
+
+/* Send @msg with descriptor @fd (-1: none). 0, -EAGAIN if the daemon does not read, or -ENOTCONN.
+ * The session's lock must be held. */
+int session_send_locked(const struct ctl_msg *msg, int fd);
+
+/* The same for callers without the lock. */
+int session_send(const struct ctl_msg *msg, int fd);
+
+/* The descriptor to watch for POLLIN while a daemon's message is due, or -1. */
+int session_fd(void);
+
+/* Drop the session: the daemon learns by it that what it knows of this process is out of date. */
+void session_drop_locked(void);
+
+void session_lock(void);
+void session_unlock(void);
+
+/* In a forked child: forget the parent's session. The lock was taken before the fork. */
+void session_forked(void);

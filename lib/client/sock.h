@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "client/slock.h"
+#include "core/conn.h"
+#include "core/lane.h"
+#include "core/policy.h"
+#include "os/proc.h"
+
+/*
+ * A tracked TCP socket.
+ *
+ * Two objects per socket: struct sock is this process's own (where things are mapped here, which
+ * descriptors it has here); struct sock_shared lies in memory that a fork shares (locks, the lane
+ * switch, who holds the socket), so that parent and child go on with the same stream. Neither is
+ * ever unmapped: a thread that looked a socket up just before another one closed it still finds
+ * its locks, takes one, and sees by `gen` that the socket is not there any more.
+ *
+ * Locks, in this order: the session's, then tx_lock, then rx_lock. tx_lock guards the transmit
+ * side of the lane, conn, and, together with rx_lock, the mappings. None is held across a wait.
+ */
+
+/* Processes that can hold one socket and still be told apart. Chosen: prefork servers hand a
+ * connection to one child; a socket with more holders stays on TCP. */
+#define SOCK_HOLDERS 8u
+
+struct holder {
+	_Atomic uint32_t taken;	  /* 0: free; 1: held by somebody not named yet; 2: by id */
+	_Atomic uint32_t tx_busy; /* kernel sends under way outside tx_lock */
+	_Atomic uint32_t rx_busy; /* kernel receives under way outside rx_lock */
+	uint32_t unused;
+	struct proc_id id; /* valid when taken is 2 */
+};
+
+struct sock_shared {
+	_Atomic uint32_t used;	   /* 0: the place is free */
+	_Atomic uint32_t crowded;  /* 1: more processes than places may hold it */
+	_Atomic uint32_t stage;	   /* copy of conn.stage that may be read without a lock */
+	_Atomic uint32_t nonblock; /* O_NONBLOCK as last seen: a hint for spinning only */
+	struct slock tx_lock, rx_lock;
+	struct conn conn;
+	struct lane_state lane;
+	/* Of the lanes that have ended; both locks. */
+	uint64_t lane_tx_bytes, lane_rx_bytes, rx_changes;
+	uint32_t epochs, demotions;
+	_Atomic uint32_t both_ended; /* both directions have ended: is the epoch over? */
+	_Atomic uint32_t rx_shut;    /* SHUT_RD: an empty ring is EOF */
+	_Atomic uint32_t tx_shut;    /* SHUT_WR: no start any more */
+	_Atomic uint32_t killed;     /* the peer died in its segment; its reset was reported */
+	struct holder holder[SOCK_HOLDERS];
+};
+
+struct sock {
+	struct sock_shared *sh;
+	struct lane lane;	  /* own == NULL: nothing mapped here */
+	_Atomic uint32_t gen;	  /* moves when the object is freed */
+	_Atomic uint32_t waiters; /* threads that read the halves without a lock: no unmapping */
+	uint32_t index;		  /* place in the pool */
+	uint32_t place;		  /* our place in sh->holder, plus one: how we sign locks */
+	uint32_t next_free;	  /* while not live: the next free place, plus one */
+	bool live;
+	uint32_t n_fds; /* descriptors of this socket in this process; under the table lock */
+	int fd;		/* one of them */
+	int bell_own, bell_peer;
+	uint32_t syn_bias;
+	uint64_t turn_seq;			 /* the peer's state_seq at the last turn */
+	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */
+	struct policy_state policy;
+	uint32_t spin_tries, spin_hits; /* of the adaptive spin */
+	uint32_t spin_ns;
+	bool linger_guarded;  /* SO_LINGER is {1, 0} for a backlog's sake; tx_lock */
+	struct linger linger; /* what the program had set */
+	/* An open reservation (tx_lock) and an open peek (rx_lock) of the native API. */
+	uint64_t reserved_bytes, peeked_bytes;
+	uint32_t reserved_epoch, peeked_epoch;
+	bool report_due; /* the daemon has not been told of the last change yet */
+};
+
+/* Reserve the memory for sockets, at the start and (for what a child creates) after a fork. 0 or
+ * -ENOMEM. */
+int sock_pool_init(void);
+int sock_pool_fork(void);
+
+/* Create the object for @fd (not in any table yet), held by this process alone. NULL without
+ * memory. Does no system call in the common case. */
+struct sock *sock_new(int fd);
+
+/* Give up this process's hold and free the object. The descriptor is not closed. */
+void sock_free(struct sock *sock);
+
+/* The object at @index if it is still of generation @gen, else NULL. */
+struct sock *sock_find(uint32_t index, uint32_t gen);
+
+/* The object at @index, used or not, or NULL behind the last: to visit all of them. */
+struct sock *sock_at(uint32_t index);
+
+static inline uint32_t sock_stage(const struct sock *sock)
+{
+	return atomic_load(&sock->sh->stage);
+}
+
+static inline bool stage_on_lane(uint32_t stage)
+{
+	return stage == CONN_LANE || stage == CONN_LEAVING;
+}
+
+static inline bool stage_pending(uint32_t stage)
+{
+	return stage == CONN_REGISTERED || stage == CONN_MAPPED;
+}
+
+/* conn_apply() plus the copy of the stage; tx_lock. */
+bool sock_apply(struct sock *sock, enum conn_event event, enum reason reason);
+
+/* conn_pin() plus the copy of the stage; tx_lock. */
+void sock_pin(struct sock *sock, enum reason reason);
+
+/* Whether no process but this one can hold the socket. Frees the places of dead processes. */
+bool sock_sole_holder(struct sock *sock);
+
+/* Kernel sends, or receives, under way in any living holder. */
+unsigned int sock_tx_busy(struct sock *sock);
+unsigned int sock_rx_busy(struct sock *sock);
+
+/*
+ * Take or leave a direction's lock. Taking it over from a process that died in it mends the lane
+ * state and rings both bells.
+ */
+void sock_lock_tx(struct sock *sock);
+void sock_unlock_tx(struct sock *sock);
+void sock_lock_rx(struct sock *sock);
+void sock_unlock_rx(struct sock *sock);
+bool sock_trylock_tx(struct sock *sock);
+bool sock_trylock_rx(struct sock *sock);
+
+/* Ring what is due for a direction; its lock is held. */
+void sock_ring(struct sock *sock, struct lane_wake *wake);
+
+/* Ring both bells, whatever is armed. */
+void sock_ring_all(const struct sock *sock);
+
+/* The own entry of sh->holder. */
+static inline struct holder *sock_holder(const struct sock *sock)
+{
+	return &sock->sh->holder[sock->place - 1];
+}

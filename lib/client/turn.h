@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "client/sock.h"
+
+/*
+ * A turn: what a side does for its lane besides moving the bytes that a call is about. Publish
+ * rx_ready, start the own direction, see the peer's start and end, send a backlog, notice that the
+ * epoch is over. Nobody waits for it; each call of the program makes one when something is due.
+ */
+
+/* Whether a turn is due. Either lock. */
+static inline bool turn_due(const struct sock *sock)
+{
+	return atomic_load_explicit(&sock->lane.peer->state_seq, memory_order_acquire) !=
+		       sock->turn_seq ||
+	       atomic_load_explicit(&sock->sh->both_ended, memory_order_relaxed);
+}
+
+/* Make a turn. Takes both locks; none may be held. Returns 0, or -EBADMSG after a reset. */
+int sock_turn(struct sock *sock);
+
+/* In TX_VIA_START: try to start. Transmit lock. False: put off, bytes go over TCP. */
+bool turn_start(struct sock *sock);
+
+/*
+ * Do what @route, TX_VIA_STOP or TX_VIA_BACKLOG, asks for, without blocking. Transmit lock. 0: ask
+ * for the route again; -EAGAIN: TCP takes no more now; or the error of the send, or -EBADMSG.
+ */
+int turn_backlog(struct sock *sock, int route);

@@ -1,0 +1,308 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <limits.h>
+
+#include "client/demote.h"
+#include "client/io.h"
+#include "client/promote.h"
+#include "client/session.h"
+#include "client/stream.h"
+#include "client/turn.h"
+#include "client/wait.h"
+#include "os/clock.h"
+#include "os/syswait.h"
+#include "os/tcp.h"
+
+/* Bytes put on the ring before the reader is told. Chosen: large enough that telling costs
+ * nothing, small enough that the reader copies out while the rest is copied in. */
+#define TX_CHUNK_BYTES 16384u
+/* Flags that change nothing about how bytes are queued, so that the ring can serve them. */
+#define TX_RING_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_DONTROUTE)
+/* Vectors of one kernel send of the covered path. */
+#define TX_IOVS 64u
+
+/* What an attempt came to, besides a byte count or -errno. */
+#define TX_WAIT (-EINPROGRESS) /* wait as noted, then try again */
+#define TX_RETRY (-ESTALE)     /* the stage changed: look again */
+
+/* Send the rest on TCP, without blocking; the caller is counted as busy. */
+static ssize_t tx_kernel(struct sock *sock, struct io *io, int flags, bool partial)
+{
+	struct iovec iov[TX_IOVS];
+	struct msghdr msg = {.msg_iov = iov};
+	ssize_t n;
+
+	msg.msg_iovlen = io_rest(io, iov, TX_IOVS, UINT64_MAX);
+	/* A call that has sent something reports that; it raises no SIGPIPE. */
+	n = sys_sendmsg(sock->fd, &msg, flags | MSG_DONTWAIT | (partial ? MSG_NOSIGNAL : 0));
+	if (n > 0)
+		io_skip(io, (size_t)n);
+	return n;
+}
+
+/* Copy into the ring what fits. Transmit lock. */
+static size_t tx_ring(struct sock *sock, struct io *io, const struct lane_plan *plan)
+{
+	uint8_t *ring = half_ring(sock->lane.own);
+
+	io_gather(io, ring + plan->spans.pos[0], plan->spans.len[0]);
+	if (plan->spans.len[1])
+		io_gather(io, ring + plan->spans.pos[1], plan->spans.len[1]);
+	lane_tx_commit(&sock->lane, plan->limit);
+	sock_ring(sock, &sock->sh->lane.tx.wake);
+	return plan->limit;
+}
+
+/* The peer was killed in its segment: nobody reads the ring. What follows meets the kernel. */
+static bool tx_reader_gone(struct sock *sock)
+{
+	struct pollfd tcp = {.fd = sock->fd, .events = POLLRDHUP};
+
+	if (sys_poll(&tcp, 1, 0) <= 0)
+		return false;
+	if (tcp.revents & (POLLHUP | POLLERR))
+		return true;
+	/* A FIN behind an announced end is a half-close: the peer still reads. */
+	return (tcp.revents & POLLRDHUP) && atomic_load(&sock->lane.peer->tx_end) == OPT_NONE;
+}
+
+/*
+ * One attempt on the lane under the transmit lock. Returns bytes > 0, TX_WAIT with *@ret_wait
+ * entered, TX_RETRY, or -errno. *@ret_turn: a turn is due.
+ */
+static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wait_for *ret_wait,
+			 bool *ret_tcp)
+{
+	struct lane_plan plan;
+	size_t done = 0;
+	int route, rc;
+
+	if (!sock->lane.peer || !stage_on_lane(sock_stage(sock)))
+		return TX_RETRY;
+	for (;;) {
+		size_t want = io->left < TX_CHUNK_BYTES ? io->left : TX_CHUNK_BYTES;
+
+		ret_wait->mark = wake_mark(sock->lane.own, sock->lane.peer);
+		route = lane_tx_route(&sock->lane, want, &plan);
+		switch (route) {
+		case TX_VIA_RING:
+			done += tx_ring(sock, io, &plan);
+			if (!io->left)
+				return (ssize_t)done;
+			continue;
+		case TX_VIA_START:
+			if (turn_start(sock))
+				continue;
+			*ret_tcp = true;
+			return done ? (ssize_t)done : TX_RETRY;
+		case TX_VIA_TCP:
+			*ret_tcp = true;
+			return done ? (ssize_t)done : TX_RETRY;
+		case TX_VIA_STOP:
+		case TX_VIA_BACKLOG:
+			rc = turn_backlog(sock, route);
+			if (!rc)
+				continue;
+			if (rc != -EAGAIN)
+				return done ? (ssize_t)done : rc;
+			wait_enter(sock, ret_wait, WAKE_SPACE, POLLOUT, false);
+			return TX_WAIT;
+		case TX_VIA_WAIT:
+			if (done)
+				return (ssize_t)done;
+			if (tx_reader_gone(sock)) {
+				lane_tx_fin(&sock->lane);
+				continue;
+			}
+			wait_enter(sock, ret_wait, WAKE_SPACE,
+				   sock->sh->lane.rx.phase == RX_ENDED ? 0 : POLLRDHUP,
+				   !(flags & MSG_DONTWAIT));
+			return TX_WAIT;
+		default:
+			return -EBADMSG;
+		}
+	}
+}
+
+static ssize_t tx_lane(struct sock *sock, struct io *io, int flags, bool partial,
+		       struct wait_for *ret_wait)
+{
+	bool via_tcp = false, due;
+	ssize_t n;
+
+	sock_lock_tx(sock);
+	n = tx_locked(sock, io, flags, ret_wait, &via_tcp);
+	due = sock->lane.peer && turn_due(sock);
+	if (via_tcp && n == TX_RETRY)
+		atomic_fetch_add(&sock_holder(sock)->tx_busy, 1); /* before the lock is left */
+	else
+		via_tcp = false;
+	sock_unlock_tx(sock);
+	if (via_tcp) {
+		n = tx_kernel(sock, io, flags, partial);
+		atomic_fetch_sub(&sock_holder(sock)->tx_busy, 1);
+		if (n == -EAGAIN) {
+			*ret_wait = (struct wait_for){.tcp_events = POLLOUT};
+			n = TX_WAIT;
+		}
+	}
+	if (n == -EBADMSG) {
+		demote_reset(sock, REASON_LANE_CORRUPT);
+		return TX_RETRY; /* the kernel tells */
+	}
+	if (due) {
+		if (n == TX_WAIT) { /* the turn may have made room */
+			wait_leave(sock, ret_wait);
+			n = TX_RETRY;
+		}
+		sock_turn(sock);
+	}
+	return n;
+}
+
+/* A lane is being set up: TCP, without blocking in it. */
+static ssize_t tx_pending(struct sock *sock, struct io *io, int flags, bool partial,
+			  struct wait_for *ret_wait)
+{
+	struct holder *holder = sock_holder(sock);
+	ssize_t n = TX_RETRY;
+
+	session_poll();
+	/* Full fence; partner: the stage is stored before turn_start() sums up who is busy. */
+	atomic_fetch_add(&holder->tx_busy, 1);
+	if (stage_pending(sock_stage(sock)))
+		n = tx_kernel(sock, io, flags, partial);
+	atomic_fetch_sub(&holder->tx_busy, 1);
+	if (n != -EAGAIN)
+		return n;
+	*ret_wait = (struct wait_for){.tcp_events = POLLOUT};
+	return TX_WAIT;
+}
+
+/* Plain TCP: one kernel call, which blocks as the socket does. */
+static ssize_t tx_plain(struct sock *sock, const struct msghdr *msg, int flags)
+{
+	struct holder *holder = sock_holder(sock);
+	ssize_t n = TX_RETRY;
+	uint32_t stage;
+
+	/* Full fence; partner as in tx_pending(). */
+	atomic_fetch_add(&holder->tx_busy, 1);
+	stage = sock_stage(sock);
+	if (!stage_pending(stage) && !stage_on_lane(stage))
+		n = sys_sendmsg(sock->fd, msg, flags);
+	atomic_fetch_sub(&holder->tx_busy, 1);
+	if (n == -ENOTCONN && stage == CONN_RESET)
+		n = -EPIPE;
+	return n;
+}
+
+static bool tx_blocks(const struct sock *sock, int flags)
+{
+	int fl;
+
+	if (flags & MSG_DONTWAIT)
+		return false;
+	fl = sys_fcntl(sock->fd, F_GETFL, 0);
+	return fl < 0 || !(fl & O_NONBLOCK);
+}
+
+/* The covered path: ring, or TCP step by step. */
+static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
+{
+	uint64_t deadline = 0;
+	size_t total = io->left;
+	struct wait_for wait;
+	ssize_t n;
+	int rc;
+
+	for (;;) {
+		bool partial = io->left < total;
+		uint32_t stage = sock_stage(sock);
+		int step_flags = flags;
+
+		wait.kinds = 0;
+		if (atomic_load_explicit(&sock->sh->nonblock, memory_order_relaxed))
+			step_flags |= MSG_DONTWAIT;
+		if (stage_on_lane(stage))
+			n = tx_lane(sock, io, step_flags, partial, &wait);
+		else if (stage_pending(stage))
+			n = tx_pending(sock, io, flags, partial, &wait);
+		else
+			n = -ECANCELED; /* the rest is plain TCP's */
+		if (n >= 0 && (!io->left || !tx_blocks(sock, flags)))
+			break;
+		if (n >= 0 || n == TX_RETRY)
+			continue;
+		if (n != TX_WAIT)
+			break;
+		if (!tx_blocks(sock, flags)) {
+			wait_leave(sock, &wait);
+			n = -EAGAIN;
+			break;
+		}
+		if (!deadline)
+			deadline = sock->snd_timeout_ns ? clock_now_ns() + sock->snd_timeout_ns
+							: WAIT_FOREVER;
+		rc = sock_wait(sock, &wait, deadline);
+		if (rc) {
+			n = rc;
+			break;
+		}
+	}
+	return io->left < total && n != -ECANCELED ? (ssize_t)(total - io->left) : n;
+}
+
+/* The lane ended in mid-call: plain TCP takes the rest, and blocks as the socket does. */
+static __attribute__((noinline)) ssize_t tx_rest(struct sock *sock, struct io *io, int flags)
+{
+	struct iovec iov[IOV_MAX];
+	struct msghdr msg = {.msg_iov = iov};
+	ssize_t n;
+
+	msg.msg_iovlen = io_rest(io, iov, IOV_MAX, UINT64_MAX);
+	n = tx_plain(sock, &msg, flags);
+	if (n > 0)
+		io_skip(io, (size_t)n);
+	return n;
+}
+
+static ssize_t tx_on_lane(struct sock *sock, const struct msghdr *msg, int flags)
+{
+	struct io io;
+	size_t total;
+	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
+
+	if (n || !io.left)
+		return n;
+	total = io.left;
+	do {
+		n = tx_covered(sock, &io, flags);
+		if (n == -ECANCELED)
+			n = tx_rest(sock, &io, io.left < total ? flags | MSG_NOSIGNAL : flags);
+	} while (n == TX_RETRY);
+	return io.left < total ? (ssize_t)(total - io.left) : n;
+}
+
+ssize_t sock_sendmsg(struct sock *sock, const struct msghdr *msg, int flags)
+{
+	uint32_t stage = sock_stage(sock);
+	ssize_t n = TX_RETRY;
+
+	if (session_calls())
+		session_poll();
+	if (!stage_on_lane(stage) && !stage_pending(stage)) {
+		n = tx_plain(sock, msg, flags);
+		if (n != TX_RETRY) {
+			if (stage == CONN_TCP &&
+			    policy_count(&session_settings.policy, &sock->policy))
+				promote_try(sock);
+			return n;
+		}
+	}
+	if ((flags & ~TX_RING_FLAGS) || msg->msg_controllen) {
+		n = demote_unserved(sock, flags);
+		return n ? n : sys_sendmsg(sock->fd, msg, flags);
+	}
+	return tx_on_lane(sock, msg, flags);
+}

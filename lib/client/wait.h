@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include "client/sock.h"
+
+/*
+ * Waiting for the other end: spin for a while if that has paid on this connection, then sleep on
+ * everything that can end the wait: the bell, the TCP socket, and while a lane is being set up the
+ * daemon's messages.
+ */
+struct wait_for {
+	unsigned int kinds;    /* wake_kinds of the lane; 0: no lane is mapped */
+	struct wake_mark mark; /* taken before the attempt that found nothing */
+	short tcp_events;      /* POLL… on the TCP socket; errors and hang-ups always count */
+	bool spin;	       /* on the ring, by a caller that would block */
+};
+
+#define WAIT_FOREVER UINT64_MAX
+
+/*
+ * Under the direction's lock, before leaving it to wait for a lane: the halves stay mapped until
+ * sock_wait() returns.
+ */
+static inline void wait_enter(struct sock *sock, struct wait_for *wait, unsigned int kinds,
+			      short tcp_events, bool spin)
+{
+	atomic_fetch_add(&sock->waiters, 1);
+	wait->kinds = kinds;
+	wait->tcp_events = tcp_events;
+	wait->spin = spin;
+}
+
+/* Undo wait_enter() without waiting. */
+static inline void wait_leave(struct sock *sock, struct wait_for *wait)
+{
+	if (wait->kinds)
+		atomic_fetch_sub(&sock->waiters, 1);
+	wait->kinds = 0;
+}
+
+/*
+ * Wait until something may have changed, or until @deadline_ns of clock_now_ns(). Returns 0 (try
+ * again; may be spurious), -EAGAIN at the deadline, -EINTR after a signal, -EBADF if the socket was
+ * closed meanwhile. No lock may be held.
+ */
+int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns);
+
+/* At the start, and in a forked child. */
+void wait_init(void);
+void wait_forked(void);
