@@ -277,9 +277,11 @@ enum coupling_verdict coupling_drained(struct end *end, uint32_t epoch, enum rea
 void coupling_leave(struct end *end, enum reason reason, bool died)
 {
 	struct coupling *coupling = end->coupling;
+	struct end *other;
 
 	if (!coupling)
 		return;
+	other = coupling->sides[!end->side].end;
 	if (!coupling->complete) {
 		take_back(end, reason == REASON_CANCELLED ? reason : REASON_NONE,
 			  died ? REASON_PEER_DIED : REASON_PEER_LEFT);
@@ -288,6 +290,13 @@ void coupling_leave(struct end *end, enum reason reason, bool died)
 	if (died) {
 		bell_ring(coupling->sides[0].bell);
 		bell_ring(coupling->sides[1].bell);
+	}
+	if (reason == REASON_CANCELLED) {
+		/* It crossed our PEER, so this end never said ready. */
+		send_unpair(end, coupling->epoch, reason);
+		if (other)
+			coupling_hint_gone(other);
+		end->state = CTL_STATE_TCP;
 	}
 	detach(end);
 }

@@ -78,7 +78,8 @@ enum coupling_verdict coupling_mapped(struct end *end, uint32_t epoch);
 enum coupling_verdict coupling_drained(struct end *end, uint32_t epoch, enum reason reason);
 
 /*
- * @end goes: it closed, withdrew, or (@died) its process died. No-op if it is on no lane.
+ * @end goes: it closed, withdrew (REASON_CANCELLED, only possible for an end that never said
+ * ready), or (@died) its process died. No-op if it is on no lane.
  */
 void coupling_leave(struct end *end, enum reason reason, bool died);
 

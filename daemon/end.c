@@ -63,9 +63,14 @@ struct ctl_totals end_totals(const struct end *end)
 
 enum ctl_state end_state(const struct end *end)
 {
-	if (end->coupling && (end->state == CTL_STATE_REGISTERED || end->state == CTL_STATE_MAPPED))
-		return coupling_live_state(end->coupling, end->side);
-	return end->state;
+	switch (end->state) {
+	case CTL_STATE_REGISTERED:
+	case CTL_STATE_MAPPED:
+	case CTL_STATE_RING:
+		return end->coupling ? coupling_live_state(end->coupling, end->side) : end->state;
+	default:
+		return end->state;
+	}
 }
 
 const char *history_text(enum history_what what)

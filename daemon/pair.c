@@ -221,6 +221,9 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 	uint32_t wait_ms;
 	int rc;
 
+	if (end && end->coupling && end->coupling->complete &&
+	    msg->u.reg.epoch > end->coupling->epoch) /* it says that it is through with that lane */
+		coupling_drained(end, end->coupling->epoch, REASON_NONE);
 	if (end && (end->dup >= 0 || end->coupling)) {
 		session_cut(session, "registered a connection twice");
 		return;
@@ -332,9 +335,8 @@ void pair_cancel(struct end *end)
 {
 	if (end->dup >= 0)
 		refuse_end(end, REASON_CANCELLED);
-	else if (end->coupling && !end->coupling->complete)
-		coupling_leave(end, REASON_CANCELLED, false);
-	/* Else it crossed our refusal, or the lane is complete and must be drained. */
+	else
+		coupling_leave(end, REASON_CANCELLED, false); /* unless it crossed our refusal */
 }
 
 void pair_forget(struct end *end, enum reason reason, bool died)

@@ -30,8 +30,10 @@
  *
  * Any of PAIR, REFUSED and REGISTERED with held = 0 means that the daemon has closed its
  * duplicate of the TCP socket. CANCEL is answered by REFUSED (cancelled), or had crossed a PAIR
- * and is then answered by UNPAIR, which needs no answer: the lane is forgotten. DEMOTE may come at
- * any time after PAIR. Messages may cross: one about a token or an epoch that is gone is ignored.
+ * and is then answered by UNPAIR, which needs no answer: the lane is forgotten. An end cancels only
+ * while it has not said ready in its half; the other end may hold both halves by then, and is told.
+ * DEMOTE may come at any time after PAIR. Messages may cross: one about a token or an epoch that
+ * is gone is ignored.
  *
  * After the daemon's death its successor learns of a running lane by ADOPT (answered by REGISTERED
  * with held = 0); the lane itself never stopped. A side that holds the lane by fork adopts it the
