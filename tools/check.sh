@@ -163,7 +163,7 @@ run_suite()
 		--print-errorlogs --timeout-multiplier "$timeouts" 2>&1 |
 		grep -v -e '^ninja: ' -e '^Full log' -e '^$' -e ': *0 *$'
 	if [ -f "$dir/$log" ]; then
-		printf 'log %s %s\n' "$suite" "$dir/$log" >>"$results"
+		printf 'log %s:%s %s\n' "$dir" "$suite" "$dir/$log" >>"$results"
 	else
 		note fail "suite $suite in $dir/ left no log"
 	fi
@@ -201,7 +201,7 @@ check_clang()
 	fi
 }
 
-# One target, in a process of its own; a finding stays in build-fuzz/ as crash-NAME-…
+# One target, in a process of its own; a finding stays in build-fuzz/ as NAME-crash-…
 fuzz_one()
 {
 	local target=$1 name=${1##*/fuzz-} corpus=build-fuzz/corpus/${1##*/fuzz-}
@@ -209,7 +209,7 @@ fuzz_one()
 	mkdir -p "$corpus"
 	[ -d "tests/fuzz/corpus/$name" ] && cp -n "tests/fuzz/corpus/$name"/* "$corpus"/
 	if "$target" -max_total_time=$FUZZ_SECONDS -timeout=10 -print_final_stats=1 \
-		-artifact_prefix="build-fuzz/crash-$name-" "$corpus" >"build-fuzz/$name.log" 2>&1; then
+		-artifact_prefix="build-fuzz/$name-" "$corpus" >"build-fuzz/$name.log" 2>&1; then
 		note pass "fuzzing $name for $FUZZ_SECONDS s"
 	else
 		tail -n 40 "build-fuzz/$name.log"

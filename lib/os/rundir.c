@@ -82,20 +82,16 @@ int rundir_open(const struct rundir *dir)
 	return rundir_is_sound(dir, &st) ? TAKE(fd, -1) : -EPERM;
 }
 
-int rundir_make(const struct rundir *dir)
+/* Give the directory that was just made its mode: a umask may have taken bits away (all of them, so
+ * that it can't even be opened), a set-gid parent may have added one. */
+static int rundir_set_mode(const struct rundir *dir, mode_t mode)
 {
-	const mode_t mode = dir->kind == RUNDIR_SYSTEM ? 0755 : 0700;
 	struct stat st;
 	AUTO_FD int fd = -1;
+	char self[32];
 	int ret;
 
-	ret = sys_mkdirat(AT_FDCWD, dir->path, mode);
-	if (ret == -EEXIST)
-		return rundir_open(dir);
-	if (ret < 0)
-		return ret;
-	/* Ours: a umask may have taken bits away, a set-gid parent may have added one. */
-	fd = sys_openat(AT_FDCWD, dir->path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
+	fd = sys_openat(AT_FDCWD, dir->path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC, 0);
 	if (fd < 0)
 		return TAKE(fd, -1);
 	ret = sys_fstat(fd, &st);
@@ -103,9 +99,25 @@ int rundir_make(const struct rundir *dir)
 		return ret;
 	if (st.st_uid != sys_geteuid())
 		return -EPERM;
-	ret = sys_fchmod(fd, mode);
-	if (ret < 0)
+	/* Through /proc, since fchmod(2) refuses an O_PATH descriptor, and a path may be swapped.
+	 */
+	snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);
+	return sys_fchmodat(AT_FDCWD, self, mode);
+}
+
+int rundir_make(const struct rundir *dir)
+{
+	const mode_t mode = dir->kind == RUNDIR_SYSTEM ? 0755 : 0700;
+	int ret;
+
+	ret = sys_mkdirat(AT_FDCWD, dir->path, mode);
+	if (ret < 0 && ret != -EEXIST)
 		return ret;
+	if (ret == 0) {
+		ret = rundir_set_mode(dir, mode);
+		if (ret < 0)
+			return ret;
+	}
 	return rundir_open(dir);
 }
 

@@ -82,9 +82,9 @@ static inline int sys_unlinkat(int dir, const char *path, int flags)
 	return (int)SYS_CALL(unlinkat, dir, path, flags);
 }
 
-static inline int sys_fchmod(int fd, mode_t mode)
+static inline int sys_fchmodat(int dir, const char *path, mode_t mode)
 {
-	return (int)SYS_CALL(fchmod, fd, mode);
+	return (int)SYS_CALL(fchmodat, dir, path, mode);
 }
 
 static inline int sys_flock(int fd, int operation)
