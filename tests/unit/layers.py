@@ -26,6 +26,9 @@ LAYERS = {
 	"include/shunt": {"shunt"},
 }
 
+# Folders of internal headers; the public ones may be named as programs outside do.
+INTERNAL = {"base", "os", "core", "fabric", "client", "preload", "daemon"}
+
 # All that a pure layer may take from libc; none of these reaches the kernel but for memory.
 PURE_HEADERS = {
 	"assert.h", "endian.h", "errno.h", "inttypes.h", "limits.h", "stdalign.h", "stdatomic.h",
@@ -62,11 +65,12 @@ def bad_includes(root, layer):
 	for path in sources(root, layer):
 		for kind, name in includes(root, path):
 			part = name.split("/")[0] if "/" in name else None
-			if kind == '"' and part and part not in LAYERS[layer]:
+			ours = kind == '"' or part == "shunt"
+			if ours and part and part not in LAYERS[layer]:
 				yield f"{path} includes {name}, which is not below {layer}"
 			if kind == "<" and layer in PURE_LAYERS and name not in PURE_HEADERS:
 				yield f"{path} includes <{name}>, which a pure layer may not"
-			if kind == "<" and part in ("shunt", "client", "core", "os", "base", "fabric"):
+			if kind == "<" and part in INTERNAL:
 				yield f"{path} includes <{name}>: our own headers go in quotes"
 
 
