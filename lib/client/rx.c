@@ -111,7 +111,7 @@ static void rx_tail_read(struct sock *sock, int flags, const struct lane_plan *p
 
 /*
  * One attempt on the lane under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT with *@ret_wait
- * entered, RX_RETRY, or -errno. @blocks: whether the caller will wait (and look at TCP then).
+ * entered, RX_RETRY, or -errno. @blocks: the caller will wait, and has no news of TCP.
  * @partial: the call has bytes already, so that it takes only what the ring has ready (else
  * RX_ENOUGH); an error of TCP's stays there for the next call.
  */
@@ -157,7 +157,7 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 			if (n != RX_WAIT)
 				return n;
 		}
-		wait_enter(sock, ret_wait, WAKE_DATA, POLLRDHUP, blocks);
+		wait_enter(sock, ret_wait, WAKE_DATA, POLLRDHUP, true);
 		return RX_WAIT;
 	default:
 		return -EBADMSG;
@@ -263,15 +263,15 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
 {
 	uint64_t deadline = 0;
 	size_t total = io->left;
-	struct wait_for wait;
+	struct wait_for wait = {0};
 	ssize_t n;
 
 	do {
 		uint32_t stage = sock_stage(sock);
-		bool blocks = !(flags & MSG_DONTWAIT) &&
+		bool blocks = !(flags & MSG_DONTWAIT) && !wait.tcp_moved &&
 			      !atomic_load_explicit(&sock->sh->nonblock, memory_order_relaxed);
 
-		wait.kinds = 0;
+		wait = (struct wait_for){0};
 		if (stage_on_lane(stage))
 			n = rx_lane(sock, io, flags, blocks, io->left < total, &wait);
 		else if (stage_pending(stage))

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 
 #include "client/slock.h"
+#include "client/spin.h"
 #include "core/conn.h"
 #include "core/lane.h"
 #include "core/policy.h"
@@ -71,8 +72,7 @@ struct sock {
 	uint64_t turn_seq;			 /* the peer's state_seq at the last turn */
 	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */
 	struct policy_state policy;
-	uint32_t spin_tries, spin_hits; /* of the adaptive spin */
-	uint32_t spin_ns;
+	struct spin_memory spin __attribute__((aligned(8)));
 	bool linger_guarded;  /* SO_LINGER is {1, 0} for a backlog's sake; tx_lock */
 	struct linger linger; /* what the program had set */
 	/* An open reservation (tx_lock) and an open peek (rx_lock) of the native API. */

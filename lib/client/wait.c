@@ -1,35 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <pthread.h>
-#include <unistd.h>
 
 #include "client/session.h"
+#include "client/spin.h"
 #include "client/wait.h"
 #include "os/clock.h"
 #include "os/syswait.h"
 
-/* Looks at memory between two looks at the clock. Chosen: the clock costs about 25 ns. */
-#define SPIN_CLOCK_EVERY 32
-/* A gap between two looks at the clock that says we were not running. Chosen: far above an
- * interrupt, below the scheduler's slice. */
-#define SPIN_GAP_NS 200000u
-/* Window of the adaptive spin, and how rarely a spin that did not pay is tried again. */
-#define SPIN_WINDOW 16u
-#define SPIN_RETRY 64u
+/* Longest sleep on a lane while no daemon watches over dying processes: one that dies between a
+ * store and the bell, in a side that lives on, is noticed by nobody else. */
+#define SLEEP_ALONE_NS 1000000000u
+/* … and while there is no descriptor to watch the bell with. */
+#define SLEEP_BLIND_NS 1000000u
 
-/* What a thread sleeps with: an epoll that watches one bell, kept from wait to wait. */
+/*
+ * What a thread sleeps with: an epoll of its own (a wake-up that goes to an epoll which several
+ * sleepers share wakes one of them), watching the socket that the thread waited for last: its bell
+ * (tag 0) and TCP (tag 1), both edge-triggered.
+ */
 struct sleeper {
 	int epfd;
 	uint32_t forks; /* fork count when it was made: a child must not use its parent's */
-	int bell;
+	int bell, tcp;
 	uint32_t gen, epoch;
 	const struct sock *sock;
+	bool tcp_moved; /* an edge of TCP was taken and nobody has looked there yet */
 };
 
 static __thread struct sleeper sleeper __attribute__((tls_model("initial-exec"))) = {.epfd = -1};
 static pthread_key_t sleeper_key;
 static uint32_t fork_count = 1;
-static bool one_cpu;
 
 static void sleeper_exit(void *arg)
 {
@@ -43,7 +44,7 @@ static void sleeper_exit(void *arg)
 void wait_init(void)
 {
 	pthread_key_create(&sleeper_key, sleeper_exit);
-	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) <= 1;
+	spin_init();
 }
 
 void wait_forked(void)
@@ -51,150 +52,205 @@ void wait_forked(void)
 	fork_count++;
 }
 
-/* Whether any word that the waiter cares about has moved. */
-static bool moved(const struct sock *sock, const struct wait_for *wait)
+/* The thread's epoll as the last wait left it; -1 if there is no descriptor for one. */
+static int sleeper_open(struct sleeper *s)
 {
-	return !wake_may_sleep(sock->lane.own, sock->lane.peer, wait->kinds, &wait->mark);
-}
-
-/* Learn from @hit: the budget of the next spin. */
-static void spin_learn(struct sock *sock, bool hit, uint64_t max_ns)
-{
-	sock->spin_tries++;
-	sock->spin_hits += hit;
-	if (sock->spin_tries < SPIN_WINDOW)
-		return;
-	if (sock->spin_hits >= SPIN_WINDOW / 4)
-		sock->spin_ns = (uint32_t)max_ns;
-	else
-		sock->spin_ns /= 2;
-	sock->spin_tries = sock->spin_hits = 0;
-}
-
-static bool spin(struct sock *sock, const struct wait_for *wait)
-{
-	uint64_t max_ns = (uint64_t)session_settings.spin_us * 1000u;
-	uint64_t start = 0, last = 0, now, budget;
-	bool hit = false;
-
-	if (!max_ns || one_cpu)
-		return false;
-	if (!sock->spin_tries && !sock->spin_hits && !sock->spin_ns)
-		sock->spin_ns = (uint32_t)max_ns; /* new, or it is time to try again */
-	budget = sock->spin_ns < max_ns ? sock->spin_ns : max_ns;
-	if (budget < max_ns / 16) { /* it does not pay: sleep at once, most of the time */
-		if (++sock->spin_tries >= SPIN_RETRY)
-			sock->spin_tries = sock->spin_hits = sock->spin_ns = 0;
-		return false;
-	}
-	for (unsigned int i = 0; !hit; i++) {
-		hit = moved(sock, wait);
-		if (hit)
-			break;
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
-		if (i % SPIN_CLOCK_EVERY)
-			continue;
-		now = clock_now_ns();
-		if (!start)
-			start = last = now;
-		if (now - last > SPIN_GAP_NS) /* somebody else needed this CPU */
-			sock->spin_ns /= 2;
-		last = now;
-		if (now - start >= budget)
-			break;
-	}
-	spin_learn(sock, hit, max_ns);
-	return hit;
-}
-
-/* The thread's epoll, watching @sock's bell; -1 if there is no descriptor for it. */
-static int sleeper_watch(struct sock *sock)
-{
-	struct epoll_event event = {.events = EPOLLIN | EPOLLET};
-	struct sleeper *s = &sleeper;
-
 	if (s->epfd >= 0 && s->forks != fork_count) {
 		fd_close(s->epfd);
 		s->epfd = -1;
 	}
-	if (s->epfd < 0) {
-		s->epfd = fd_move_high(sys_epoll_create1(EPOLL_CLOEXEC));
-		if (s->epfd < 0)
-			return -1;
-		s->forks = fork_count;
-		s->sock = NULL;
-		pthread_setspecific(sleeper_key, s);
-	}
-	if (s->sock == sock && s->gen == atomic_load(&sock->gen) &&
-	    s->epoch == sock->lane.st->epoch && s->bell == sock->bell_own)
+	if (s->epfd >= 0)
 		return s->epfd;
-	if (s->sock)
-		sys_epoll_ctl(s->epfd, EPOLL_CTL_DEL, s->bell, &event);
+	s->epfd = fd_move_high(sys_epoll_create1(EPOLL_CLOEXEC));
+	if (s->epfd < 0)
+		return s->epfd = -1;
+	s->forks = fork_count;
 	s->sock = NULL;
-	if (sys_epoll_ctl(s->epfd, EPOLL_CTL_ADD, sock->bell_own, &event))
-		return -1;
-	s->sock = sock;
-	s->gen = atomic_load(&sock->gen);
-	s->epoch = sock->lane.st->epoch;
-	s->bell = sock->bell_own;
+	pthread_setspecific(sleeper_key, s);
 	return s->epfd;
 }
 
-/* How long to sleep. Without a descriptor to watch the bell with, a millisecond at a time. */
-static struct timespec sleep_time(uint64_t deadline_ns, uint64_t now, bool blind)
+int wait_epoll(void)
 {
-	uint64_t ns = deadline_ns - now;
+	struct sleeper *s = &sleeper;
 
-	if (blind && ns > 1000000u)
-		ns = 1000000u;
+	if (sleeper_open(s) >= 0 && s->sock) {
+		wait_watch_remove(s->epfd, s->bell);
+		wait_watch_remove(s->epfd, s->tcp);
+		s->sock = NULL;
+	}
+	return s->epfd;
+}
+
+static int watch(int epfd, int fd, uint32_t events, uint64_t tag)
+{
+	struct epoll_event event = {.events = events | EPOLLET, .data.u64 = tag};
+
+	return sys_epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void wait_watch_add(int epfd, int bell)
+{
+	if (epfd >= 0)
+		watch(epfd, bell, EPOLLIN, 0);
+}
+
+void wait_watch_remove(int epfd, int bell)
+{
+	struct epoll_event event = {0};
+
+	if (epfd >= 0)
+		sys_epoll_ctl(epfd, EPOLL_CTL_DEL, bell, &event);
+}
+
+/* The thread's sleeper, watching @sock and nothing else; NULL if there is no descriptor for it. */
+static struct sleeper *sleeper_watch(struct sock *sock)
+{
+	struct sleeper *s = &sleeper;
+	struct sleeper want = {
+		.bell = sock->bell_own,
+		.tcp = sock->fd,
+		.gen = atomic_load(&sock->gen),
+		.epoch = sock->lane.st->epoch,
+	};
+
+	if (sleeper_open(s) < 0)
+		return NULL;
+	if (s->sock == sock && s->gen == want.gen && s->epoch == want.epoch &&
+	    s->bell == want.bell && s->tcp == want.tcp)
+		return s;
+	wait_epoll();
+	if (watch(s->epfd, want.bell, EPOLLIN, 0) ||
+	    watch(s->epfd, want.tcp, EPOLLIN | EPOLLRDHUP, 1)) {
+		wait_watch_remove(s->epfd, want.bell);
+		return NULL;
+	}
+	want.epfd = s->epfd;
+	want.forks = s->forks;
+	want.sock = sock;
+	*s = want;
+	return s;
+}
+
+/* The longest time to sleep in one go; UINT64_MAX: for ever. */
+static uint64_t sleep_cap_ns(bool lane, bool blind)
+{
+	const struct notice_page *page = atomic_load(&session_view.page);
+
+	if (!lane)
+		return UINT64_MAX;
+	if (blind)
+		return SLEEP_BLIND_NS;
+	return page && notice_alive(page) ? UINT64_MAX : SLEEP_ALONE_NS;
+}
+
+static struct timespec to_timespec(uint64_t ns)
+{
 	return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u),
 				 .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-static int sleep_on(struct sock *sock, const struct wait_for *wait, int epfd, uint64_t deadline_ns)
+int wait_ppoll(struct pollfd *fds, unsigned int n, bool lane, int epfd, uint64_t left_ns,
+	       const sigset_t *mask)
 {
-	bool blind = wait->kinds && epfd < 0;
-	uint64_t now = deadline_ns == WAIT_FOREVER && !blind ? 0 : clock_now_ns();
-	struct timespec ts;
-	struct epoll_event event;
+	uint64_t cap = sleep_cap_ns(lane, epfd < 0);
+	uint64_t ns = left_ns < cap ? left_ns : cap;
+	struct timespec ts = to_timespec(ns);
+	struct epoll_event events[2];
+	int rc = sys_ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, mask);
+
+	/* The edge is taken here, after the wait and before anything is armed again, and nowhere
+	 * else (L_WAKE). */
+	for (unsigned int i = 0; rc > 0 && epfd >= 0 && i < n; i++)
+		if (fds[i].fd == epfd && fds[i].revents)
+			while (sys_epoll_wait(epfd, events, 2, 0) == 2)
+				;
+	return rc;
+}
+
+/* Sleep on the lane's bell and TCP alone: one system call. */
+static int sleep_on_lane(struct sleeper *s, uint64_t left_ns)
+{
+	uint64_t cap = sleep_cap_ns(true, false);
+	uint64_t ns = left_ns < cap ? left_ns : cap;
+	struct timespec ts = to_timespec(ns);
+	struct epoll_event events[2];
+	int n = sys_epoll_pwait2(s->epfd, events, 2, ns == UINT64_MAX ? NULL : &ts, NULL);
+
+	if (n == -ENOSYS) /* a millisecond's resolution has to do */
+		n = sys_epoll_wait(s->epfd, events, 2,
+				   ns == UINT64_MAX ? -1 : (int)((ns + 999999) / 1000000));
+	for (int i = 0; i < n; i++)
+		s->tcp_moved |= events[i].data.u64 == 1;
+	return n < 0 ? n : 0;
+}
+
+/* Sleep on whatever there is. */
+static int sleep_on_all(struct sock *sock, const struct wait_for *wait, int epfd, uint64_t left_ns)
+{
 	struct pollfd fds[3] = {
 		{.fd = sock->fd, .events = wait->tcp_events},
 		{.fd = epfd, .events = POLLIN},
 		{.fd = stage_pending(sock_stage(sock)) ? session_fd() : -1, .events = POLLIN},
 	};
-	int rc;
+	int rc = wait_ppoll(fds, 3, wait->kinds, epfd, left_ns, NULL);
 
-	if (now >= deadline_ns)
-		return -EAGAIN;
-	ts = sleep_time(deadline_ns, now, blind);
-	rc = sys_ppoll(fds, 3, deadline_ns == WAIT_FOREVER && !blind ? NULL : &ts, NULL);
-	if (rc < 0)
-		return rc;
-	if (fds[1].revents)
-		sys_epoll_wait(epfd, &event, 1, 0); /* take the edge */
-	if (fds[2].revents)
+	if (rc > 0 && fds[2].revents)
 		session_poll();
-	return rc || blind ? 0 : -EAGAIN;
+	return rc < 0 ? rc : 0;
+}
+
+struct lane_wait {
+	const struct sock *sock;
+	const struct wait_for *wait;
+};
+
+/* Whether any word that the waiter cares about has moved. */
+static bool lane_moved(void *arg)
+{
+	const struct lane_wait *lane = arg;
+
+	return !wake_may_sleep(lane->sock->lane.own, lane->sock->lane.peer, lane->wait->kinds,
+			       &lane->wait->mark);
 }
 
 int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns)
 {
+	struct lane_wait lane = {sock, wait};
+	struct sleeper *s = NULL;
 	uint32_t gen = atomic_load(&sock->gen);
-	int epfd = -1;
+	uint64_t left = UINT64_MAX;
 	int rc = 0;
 
-	if (wait->kinds && wait->spin && spin(sock, wait))
+	wait->tcp_moved = false;
+	if (wait->kinds && wait->spin && spin_for(&sock->spin, lane_moved, &lane))
 		goto out;
 	if (wait->kinds) {
-		epfd = sleeper_watch(sock);
+		s = sleeper_watch(sock);
+		if (s && s->tcp_moved) /* taken by an earlier wait, which had other news */
+			goto out;
 		wake_arm(sock->lane.own, wait->kinds);
-		if (moved(sock, wait))
+		if (lane_moved(&lane))
 			goto out;
 	}
-	rc = sleep_on(sock, wait, epfd, deadline_ns);
+	if (deadline_ns != WAIT_FOREVER) {
+		uint64_t now = clock_now_ns();
+
+		left = now < deadline_ns ? deadline_ns - now : 0;
+		if (!left)
+			rc = -EAGAIN;
+	}
+	if (left && s && !(wait->tcp_events & POLLOUT))
+		rc = sleep_on_lane(s, left);
+	else if (left)
+		rc = sleep_on_all(sock, wait, s ? s->epfd : -1, left);
+	if (!s)
+		wait->tcp_moved = true;
 out:
+	if (s && s->tcp_moved) {
+		wait->tcp_moved = true;
+		s->tcp_moved = false;
+	}
 	wait_leave(sock, wait);
 	return atomic_load(&sock->gen) == gen ? rc : -EBADF;
 }

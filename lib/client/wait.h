@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <poll.h>
+#include <signal.h>
+
 #include "client/sock.h"
 
 /*
@@ -13,6 +16,7 @@ struct wait_for {
 	struct wake_mark mark; /* taken before the attempt that found nothing */
 	short tcp_events;      /* POLL… on the TCP socket; errors and hang-ups always count */
 	bool spin;	       /* on the ring, by a caller that would block */
+	bool tcp_moved; /* out: TCP has something to tell; the next attempt must look there */
 };
 
 #define WAIT_FOREVER UINT64_MAX
@@ -44,6 +48,22 @@ static inline void wait_leave(struct sock *sock, struct wait_for *wait)
  * closed meanwhile. No lock may be held.
  */
 int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns);
+
+/*
+ * For waits on several sockets at once. wait_epoll(): the thread's epoll, watching nothing, or -1
+ * if there is no descriptor for one.
+ */
+int wait_epoll(void);
+void wait_watch_add(int epfd, int bell);
+void wait_watch_remove(int epfd, int bell);
+
+/*
+ * The sleep itself (L_SLEEP): ppoll(2) on @fds for at most @left_ns (UINT64_MAX: for ever), or for
+ * a shorter time where a bell cannot be relied on. @lane: whether bells matter. @epfd: the thread's
+ * epoll, one of @fds, whose edge is taken. As ppoll(2); 0 does not mean that the time is up.
+ */
+int wait_ppoll(struct pollfd *fds, unsigned int n, bool lane, int epfd, uint64_t left_ns,
+	       const sigset_t *mask);
 
 /* At the start, and in a forked child. */
 void wait_init(void);
