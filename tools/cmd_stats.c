@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "answer.h"
+#include "ask.h"
+#include "base/cleanup.h"
+#include "base/util.h"
+#include "table.h"
+#include "tool.h"
+
+static const bool right[] = {false, true, false};
+
+static void add(struct table *table, const json_t *json, const char *key, const char *label,
+		const char *what)
+{
+	table_add(table, "%s", label);
+	table_add(table, "%" PRIu64, answer_count(json, key));
+	table_add(table, "%s", what);
+}
+
+static void add_bytes(struct table *table, const json_t *json, const char *key, const char *label)
+{
+	uint64_t tx = answer_way(json, key, "tx"), rx = answer_way(json, key, "rx");
+	char text[2][BYTES_TEXT];
+
+	table_add(table, "%s", label);
+	table_add(table, "%s", bytes_text(tx, text[0]));
+	table_add(table, "sent, and %s received", bytes_text(rx, text[1]));
+}
+
+static void print_reasons(const json_t *json, const char *key, const char *title)
+{
+	const json_t *value, *reasons = json_object_get(json, key);
+	struct table table;
+	const char *name;
+
+	if (json_object_size(reasons) == 0)
+		return;
+	printf("\n%s\n", title);
+	table_init(&table, 3, NULL, right);
+	json_object_foreach((json_t *)(uintptr_t)reasons, name, value)
+	{
+		enum reason code = REASON_NONE;
+
+		table_add(&table, "%s", name);
+		table_add(&table, "%" PRIu64, (uint64_t)json_integer_value(value));
+		while (code < REASON_COUNT && strcmp(reason_name(code), name) != 0)
+			code++;
+		table_add(&table, "%s", code < REASON_COUNT ? reason_text(code) : "");
+	}
+	table_print(&table, 2);
+	table_deinit(&table);
+}
+
+static void print_stats(const json_t *json)
+{
+	struct table table;
+
+	puts("Ends of connections since the daemon started");
+	table_init(&table, 3, NULL, right);
+	add(&table, json, "seen", "seen", "asked for a lane");
+	add(&table, json, "open", "open", "of these still there");
+	add(&table, json, "promoted", "promoted", "had a lane at least once");
+	add(&table, json, "lanes", "lanes", "in all");
+	add(&table, json, "lane_changes", "lane changes", "of one direction, complete");
+	add_bytes(&table, json, "tcp_bytes", "over TCP");
+	add_bytes(&table, json, "lane_bytes", "over lanes");
+	add(&table, json, "clients_cut_off", "cut off", "clients that broke the protocol");
+	table_print(&table, 2);
+	table_deinit(&table);
+	print_reasons(json, "demotions", "Lanes that ended, by reason");
+	print_reasons(json, "refusals", "Lanes refused, by reason");
+	print_reasons(json, "resets", "Connections reset, by reason");
+}
+
+int cmd_stats(int argc, char **argv)
+{
+	AUTO_FREE char *text = NULL;
+	json_t *json;
+	int as_json, rc = tool_options(argc, argv, 0, &as_json);
+
+	if (rc != TOOL_GO_ON)
+		return rc;
+	rc = ask_once(&(struct ctl_query_msg){CTL_QUERY_STATS, -1, -1}, &text);
+	if (rc)
+		return rc;
+	json = answer_parse(text);
+	if (!json)
+		return TOOL_FAILED;
+	if (as_json)
+		answer_print(json);
+	else
+		print_stats(json);
+	json_decref(json);
+	return TOOL_OK;
+}

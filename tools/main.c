@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "tool.h"
+
+static const char run_help[] =
+	"Usage: shunt run [--daemon auto|system|none] [--verbose] COMMAND [ARGUMENT]...\n"
+	"Run COMMAND so that its TCP connections to other such programs of this host may move to\n"
+	"shared memory. Nothing else changes for it.\n"
+	"\n"
+	"  --daemon auto    use the system's daemon if it answers, else one of your own, which is\n"
+	"                   started on first use and ends some minutes after its last client "
+	"(default)\n"
+	"  --daemon system  the system's daemon must answer\n"
+	"  --daemon none    start no daemon; one that answers, now or later, is used\n"
+	"  --verbose        say which daemon and which library are used\n"
+	"\n"
+	"With SHUNT_RUNTIME_DIR set, the daemon is looked for, and started, in that directory "
+	"only.\n"
+	"Exit status: that of COMMAND; 125 if shunt itself fails, 126 if COMMAND can't be "
+	"executed,\n"
+	"127 if it isn't found.\n";
+
+static const char ss_help[] =
+	"Usage: shunt ss [--pid PID] [--lane tcp|ring|rdma] [--json]\n"
+	"Show the TCP connections of programs under Shunt, and which lane each is on.\n"
+	"You see your own; root sees everybody's.\n"
+	"\n"
+	"  --pid PID    of this process only\n"
+	"  --lane LANE  on this lane only\n"
+	"  --json       as JSON\n"
+	"\n"
+	"RING is the share of the bytes, sent and received, that went over the ring.\n";
+
+static const char why_help[] =
+	"Usage: shunt why [--json] PID[:FD]\n"
+	"Tell the history of a connection: when it moved to a lane, when and why it left it, or "
+	"why\n"
+	"it never did. FD is its descriptor in process PID; without it, all of the process.\n";
+
+static const char stats_help[] =
+	"Usage: shunt stats [--json]\n"
+	"Show the daemon's totals since it started, closed connections included. A connection "
+	"between\n"
+	"two programs under Shunt counts twice, once for each end.\n";
+
+static const char status_help[] = "Usage: shunt status [--json]\n"
+				  "Say which daemon answers, and how it is.\n";
+
+static const char demote_help[] =
+	"Usage: shunt demote [--json] PID[:FD]\n"
+	"Ask connections to go back to TCP: that at descriptor FD of process PID, or all of the\n"
+	"process. They do so at their next call, lose nothing, and may be promoted again later.\n";
+
+static const struct subcommand {
+	const char *name;
+	int (*fn)(int argc, char **argv);
+	const char *summary;
+	const char *help;
+} subcommands[] = {
+	{"run", cmd_run, "run a command under Shunt", run_help},
+	{"ss", cmd_ss, "show connections and their lanes", ss_help},
+	{"why", cmd_why, "tell the history of a connection", why_help},
+	{"stats", cmd_stats, "show totals, closed connections included", stats_help},
+	{"status", cmd_status, "say which daemon answers, and how it is", status_help},
+	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
+};
+
+static const struct subcommand *find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++) {
+		if (strcmp(subcommands[i].name, name) == 0)
+			return &subcommands[i];
+	}
+	return NULL;
+}
+
+void tool_say(const char *format, ...)
+{
+	va_list args;
+
+	fputs("shunt: ", stderr);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+int tool_usage(const char *name, const char *format, ...)
+{
+	va_list args;
+
+	fprintf(stderr, "shunt %s: ", name);
+	va_start(args, format);
+	vfprintf(stderr, format, args);
+	va_end(args);
+	fprintf(stderr, "\nTry: shunt %s --help\n", name);
+	return TOOL_USAGE;
+}
+
+void tool_help(const char *name)
+{
+	fputs(find(name)->help, stdout);
+}
+
+int tool_options(int argc, char **argv, int max_args, int *ret_json)
+{
+	static const struct option longs[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
+	};
+	int opt;
+
+	*ret_json = 0;
+	opterr = 0;
+	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
+		if (opt == 'j') {
+			*ret_json = 1;
+		} else if (opt == 'h') {
+			tool_help(argv[0]);
+			return TOOL_OK;
+		} else {
+			return tool_usage(argv[0], "unknown option %s", argv[optind - 1]);
+		}
+	}
+	if (argc - optind > max_args)
+		return tool_usage(argv[0], "one argument too many: %s", argv[optind + max_args]);
+	return TOOL_GO_ON;
+}
+
+static void print_help(FILE *out)
+{
+	fputs("Usage: shunt SUBCOMMAND [OPTION]...\n"
+	      "Move TCP connections of unmodified programs to faster lanes, and look at them.\n\n",
+	      out);
+	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
+		fprintf(out, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
+	fputs("\nshunt SUBCOMMAND --help says more; so does the manual page shunt(1).\n"
+	      "Exit status: 0 done, 1 no such connection or process, 2 wrong command line, 3 no "
+	      "daemon\nanswers, 4 another failure; that of shunt run is its command's.\n",
+	      out);
+}
+
+/* What was printed must have arrived. */
+static int finish(int code)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return code;
+	tool_say("can't write the output: %s", strerror(errno));
+	return TOOL_FAILED;
+}
+
+int main(int argc, char **argv)
+{
+	const struct subcommand *subcommand;
+
+	if (argc < 2) {
+		print_help(stderr);
+		return TOOL_USAGE;
+	}
+	if (strcmp(argv[1], "--version") == 0) {
+		puts("shunt " SHUNT_VERSION);
+		return finish(TOOL_OK);
+	}
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+		subcommand = argc > 2 ? find(argv[2]) : NULL;
+		if (subcommand)
+			tool_help(subcommand->name);
+		else
+			print_help(stdout);
+		return finish(TOOL_OK);
+	}
+	subcommand = find(argv[1]);
+	if (!subcommand) {
+		tool_say("there is no subcommand \"%s\"; shunt --help lists them", argv[1]);
+		return TOOL_USAGE;
+	}
+	return finish(subcommand->fn(argc - 1, argv + 1));
+}
