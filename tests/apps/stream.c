@@ -26,7 +26,9 @@
  * none may be lost, repeated or out of order.
  */
 
-#define PAUSE_NS 1000000L /* least sleep of a sender that is ahead of its rate; chosen */
+/* How far ahead of its rate a sender gets before it sleeps. Chosen: full speed in bursts of this
+ * length, so that rings fill up and run empty, too. */
+#define BURST_NS 5000000u
 
 /* Exit statuses, beside 0. */
 #define EXIT_WRONG 1   /* a wrong byte, or an error of a call */
@@ -35,7 +37,7 @@
 
 struct options {
 	uint64_t bytes, seed, max_op, rate, timeout_s;
-	bool native, simple;
+	bool native, simple, hold;
 };
 
 struct direction {
@@ -60,6 +62,7 @@ static const char help[] =
 	"  --seed N          of sizes, kinds of calls and pattern; the same on both ends (1)\n"
 	"  --native          through the native API instead of socket calls\n"
 	"  --simple          send and recv only\n"
+	"  --hold            when done, do not close before end of file on standard input\n"
 	"  --timeout S       give up after so many seconds and say where (300)\n"
 	"\n"
 	"Prints one line of JSON per process. Exit status: 0 all bytes right, 1 not, 2 wrong "
@@ -126,17 +129,17 @@ static size_t op_size(struct direction *dir, uint64_t left)
 	return (size_t)u64_min(max, 1 + prng_below(&dir->prng, top));
 }
 
-static void keep_rate(const struct direction *dir, uint64_t offset, uint64_t begin_ns)
+static void keep_rate(const struct direction *dir, uint64_t begin_ns)
 {
-	struct timespec pause = {0, PAUSE_NS};
-	uint64_t due_ns, now_ns;
+	uint64_t due_ns, now_ns = clock_now_ns();
+	struct timespec pause;
 
 	if (!dir->options->rate)
 		return;
-	due_ns = begin_ns + (uint64_t)((double)offset * 1e9 / (double)dir->options->rate);
-	now_ns = clock_now_ns();
-	if (now_ns + PAUSE_NS < due_ns) {
-		pause.tv_nsec = (long)u64_min(due_ns - now_ns, 100000000u);
+	due_ns = begin_ns + (uint64_t)((double)dir->offset * 1e9 / (double)dir->options->rate);
+	if (now_ns + BURST_NS < due_ns) {
+		due_ns -= now_ns;
+		pause = (struct timespec){(time_t)(due_ns / 1000000000), due_ns % 1000000000};
 		nanosleep(&pause, NULL);
 	}
 }
@@ -190,7 +193,7 @@ static void *send_main(void *arg)
 
 	while (good && dir->offset < options->bytes) {
 		good = send_step(dir, buf, op_size(dir, options->bytes - dir->offset));
-		keep_rate(dir, dir->offset, begin_ns);
+		keep_rate(dir, begin_ns);
 	}
 	sum = stream_sum_value(&dir->sum);
 	if (good && send_all(dir, (const uint8_t *)&sum, sizeof(sum))) {
@@ -345,6 +348,8 @@ static int run(const struct options *options, int fd, int role)
 		_exit(EXIT_TIMEOUT);
 	}
 	print_result(stdout, dirs, begin_ns);
+	while (options->hold && getchar() != EOF)
+		;
 	if (dirs[0].failed || dirs[1].failed)
 		_exit(EXIT_WRONG); /* the other thread may still be at it */
 	return stream_io_close(&io) < 0 ? EXIT_WRONG : EXIT_SUCCESS;
@@ -395,15 +400,11 @@ static bool parse_count(const char *text, uint64_t *ret_value)
 static bool parse_options(int argc, char **argv, struct options *options)
 {
 	static const struct option longs[] = {
-		{"bytes", required_argument, NULL, 'b'},
-		{"max-op", required_argument, NULL, 'm'},
-		{"rate", required_argument, NULL, 'r'},
-		{"seed", required_argument, NULL, 's'},
-		{"timeout", required_argument, NULL, 't'},
-		{"native", no_argument, NULL, 'n'},
-		{"simple", no_argument, NULL, 'i'},
-		{"help", no_argument, NULL, 'h'},
-		{NULL, 0, NULL, 0},
+		{"bytes", required_argument, NULL, 'b'},   {"max-op", required_argument, NULL, 'm'},
+		{"rate", required_argument, NULL, 'r'},	   {"seed", required_argument, NULL, 's'},
+		{"timeout", required_argument, NULL, 't'}, {"native", no_argument, NULL, 'n'},
+		{"simple", no_argument, NULL, 'i'},	   {"hold", no_argument, NULL, 'o'},
+		{"help", no_argument, NULL, 'h'},	   {NULL, 0, NULL, 0},
 	};
 	bool good = true;
 	int opt;
@@ -430,6 +431,9 @@ static bool parse_options(int argc, char **argv, struct options *options)
 			break;
 		case 'i':
 			options->simple = true;
+			break;
+		case 'o':
+			options->hold = true;
 			break;
 		case 'h':
 			fputs(help, stdout);
