@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include "client/demote.h"
+#include "client/epset.h"
 #include "client/fdtable.h"
 #include "client/process.h"
 #include "client/promote.h"
@@ -31,6 +32,8 @@ int stream_library_init(void)
 		state = fdtable_init();
 		if (!state)
 			state = sock_pool_init();
+		if (!state)
+			state = epset_init();
 	}
 	pthread_mutex_unlock(&mutex);
 	return state;
@@ -146,6 +149,7 @@ void stream_untrack(int fd)
 
 	if (!sock || !last)
 		return;
+	epset_sock_closed(sock);
 	if (sock_stage(sock) == CONN_TCP && !sock->sh->conn.epoch && !sock->lane.own) {
 		sock_free(sock); /* it was never promoted: nobody has to be told */
 		return;

@@ -6,6 +6,7 @@
 
 #include "client/bell.h"
 #include "client/demote.h"
+#include "client/epset.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "os/clock.h"
@@ -124,6 +125,8 @@ void promote_try(struct sock *sock)
 		else
 			failed(sock, 0);
 		sock_unlock_tx(sock);
+		if (stage_pending(sock_stage(sock)) && epset_sock_pending(sock))
+			promote_cancel(sock, REASON_NO_DESCRIPTORS);
 	} else {
 		failed(sock, 0);
 	}
@@ -134,6 +137,7 @@ bool promote_unmap(struct sock *sock)
 {
 	if (atomic_load(&sock->waiters))
 		return false;
+	epset_sock_tcp(sock);
 	if (sock->lane.own)
 		munmap(sock->lane.own, half_bytes(sock->lane.own_bytes));
 	if (sock->lane.peer)
@@ -208,6 +212,10 @@ static void on_pair(struct sock *sock, const struct ctl_pair *pair, struct fd_ba
 	sock_apply(sock, CONN_EV_PAIR, REASON_NONE);
 	sock->sh->conn.epoch = pair->epoch;
 	unlock_both(sock);
+	if (epset_sock_watch(sock)) {
+		promote_cancel(sock, REASON_NO_DESCRIPTORS);
+		return;
+	}
 	reply.u.mapped.epoch = pair->epoch;
 	session_send_locked(&reply, -1);
 	return;
@@ -242,6 +250,8 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 		lane_tx_close(&sock->lane);
 	sock_apply(sock, CONN_EV_PEER, REASON_NONE);
 	sock->sh->epochs++;
+	/* Waiters in epoll sets see the bell before rx_ready lets the peer start. */
+	epset_sock_lane(sock);
 	lane_rx_ready(&sock->lane, sock_rx_busy(sock));
 	sock_ring(sock, &sock->sh->lane.tx.wake);
 	sock_ring(sock, &sock->sh->lane.rx.wake);

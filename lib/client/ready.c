@@ -41,7 +41,7 @@ static void look_rx(struct sock *sock, struct ready *ready)
 	uint64_t consumed;
 	int route = lane_rx_route(&sock->lane, 1, &plan);
 
-	if (route == RX_VIA_COUNT && tcp_consumed(sock->fd, &consumed) == 0)
+	if (route == RX_VIA_COUNT && turn_consumed(sock, &consumed) == 0)
 		route = lane_rx_tail(&sock->lane, tcp_count(consumed), 1, &plan);
 	ready->kinds |= WAKE_DATA;
 	if (route == RX_VIA_RING || atomic_load(&sock->sh->rx_shut))

@@ -102,8 +102,10 @@ static void rx_tail_read(struct sock *sock, int flags, const struct lane_plan *p
 	struct lane_plan next;
 	uint64_t consumed;
 
-	if ((flags & MSG_PEEK) || n < plan->limit || plan->limit == RX_NO_LIMIT ||
-	    tcp_consumed(sock->fd, &consumed))
+	if ((flags & MSG_PEEK) || plan->limit == RX_NO_LIMIT)
+		return;
+	sock->sh->rx_count += n;
+	if (n < plan->limit || turn_consumed(sock, &consumed))
 		return;
 	lane_rx_tail(&sock->lane, tcp_count(consumed), 0, &next);
 	sock_ring(sock, &sock->sh->lane.rx.wake);
@@ -129,7 +131,7 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 	ret_wait->mark = wake_mark(sock->lane.own, sock->lane.peer);
 	route = lane_rx_route(&sock->lane, want, &plan);
 	if (route == RX_VIA_COUNT) {
-		if (tcp_consumed(sock->fd, &consumed))
+		if (turn_consumed(sock, &consumed))
 			return RX_RETRY;
 		route = lane_rx_tail(&sock->lane, tcp_count(consumed), want, &plan);
 		sock_ring(sock, &sock->sh->lane.rx.wake);

@@ -120,6 +120,8 @@ struct sock *sock_new(int fd)
 	sock->fd = fd;
 	sock->bell_own = sock->bell_peer = -1;
 	sock->turn_seq = 0;
+	sock->entries = NULL;
+	atomic_store(&sock->tx_again, 0);
 	sock->rcv_timeout_ns = sock->snd_timeout_ns = 0;
 	sock->policy = (struct policy_state){0};
 	sock->spin = (struct spin_memory){0};

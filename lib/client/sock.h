@@ -48,6 +48,7 @@ struct sock_shared {
 	struct lane_state lane;
 	/* Of the lanes that have ended; both locks. */
 	uint64_t lane_tx_bytes, lane_rx_bytes, rx_changes;
+	uint64_t rx_count; /* TCP bytes consumed, as last known in RX_TAIL; rx_lock */
 	uint32_t epochs, demotions;
 	_Atomic uint32_t both_ended; /* both directions have ended: is the epoch over? */
 	_Atomic uint32_t rx_shut;    /* SHUT_RD: an empty ring is EOF */
@@ -55,6 +56,8 @@ struct sock_shared {
 	_Atomic uint32_t killed;     /* the peer died in its segment; its reset was reported */
 	struct holder holder[SOCK_HOLDERS];
 };
+
+struct epentry;
 
 struct sock {
 	struct sock_shared *sh;
@@ -69,6 +72,8 @@ struct sock {
 	int fd;		/* one of them */
 	int bell_own, bell_peer;
 	uint32_t syn_bias;
+	struct epentry *entries;		 /* epoll sets that have it; under their mutex */
+	_Atomic uint32_t tx_again;		 /* a send got EAGAIN: the next space is news */
 	uint64_t turn_seq;			 /* the peer's state_seq at the last turn */
 	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */
 	struct policy_state policy;

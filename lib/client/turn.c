@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <linux/sockios.h>
 #include <sys/socket.h>
 
 #include "client/bell.h"
@@ -44,8 +45,9 @@ int turn_backlog(struct sock *sock, int route)
 		demote_guard_backlog(sock, true);
 		return lane_tx_stop(&sock->lane);
 	}
-	if (tcp_written(sock->fd, sock->syn_bias, &written))
-		return -EAGAIN;
+	rc = tcp_written(sock->fd, sock->syn_bias, &written);
+	if (rc)
+		return rc == -EAGAIN ? rc : -ECONNRESET; /* it has been closed under us */
 	rc = lane_tx_backlog(&sock->lane, tcp_count(written), &plan);
 	if (rc == TX_VIA_TCP)
 		demote_guard_backlog(sock, false);
@@ -53,6 +55,27 @@ int turn_backlog(struct sock *sock, int route)
 		return rc == TX_VIA_TCP ? 0 : rc;
 	n = turn_send_spans(sock, &plan);
 	return n < 0 ? (int)n : 0;
+}
+
+int turn_consumed(struct sock *sock, uint64_t *ret_count)
+{
+	struct sock_shared *sh = sock->sh;
+	int unread = 0;
+	int rc = tcp_consumed(sock->fd, &sh->rx_count);
+
+	if (rc == -EAGAIN)
+		return rc;
+	/* Until rx_seen is published only bytes before the ring are on TCP, and afterwards the
+	 * count goes on from what it was then. */
+	if (rc && !atomic_load(&sock->lane.own->rx_seen)) {
+		uint64_t start = opt_value(atomic_load(&sock->lane.peer->tx_start));
+
+		if (sys_ioctl(sock->fd, SIOCINQ, &unread) || unread < 0)
+			unread = 0;
+		sh->rx_count = start > (uint64_t)unread ? start - (uint64_t)unread : 0;
+	}
+	*ret_count = sh->rx_count;
+	return 0;
 }
 
 static int turn_tx(struct sock *sock)
@@ -78,7 +101,7 @@ static int turn_rx(struct sock *sock)
 
 	lane_rx_ready(&sock->lane, sock_rx_busy(sock));
 	rc = lane_rx_route(&sock->lane, 0, &plan);
-	if (rc == RX_VIA_COUNT && tcp_consumed(sock->fd, &consumed) == 0)
+	if (rc == RX_VIA_COUNT && turn_consumed(sock, &consumed) == 0)
 		rc = lane_rx_tail(&sock->lane, tcp_count(consumed), 0, &plan);
 	return rc < 0 ? rc : 0;
 }

@@ -28,3 +28,9 @@ bool turn_start(struct sock *sock);
  * for the route again; -EAGAIN: TCP takes no more now; or the error of the send, or -EBADMSG.
  */
 int turn_backlog(struct sock *sock, int route);
+
+/*
+ * In RX_VIA_COUNT: the TCP bytes consumed so far, also when the kernel does not say any more
+ * because the connection is closed with bytes unread. Receive lock. 0 or -EAGAIN: try again.
+ */
+int turn_consumed(struct sock *sock, uint64_t *ret_count);

@@ -238,6 +238,7 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 			break;
 		if (!tx_blocks(sock, flags)) {
 			wait_leave(sock, &wait);
+			atomic_store(&sock->tx_again, 1);
 			n = -EAGAIN;
 			break;
 		}
