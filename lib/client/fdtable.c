@@ -7,6 +7,7 @@
 #include "client/sock.h"
 
 _Atomic(struct sock *) *fdtable_slots;
+static _Atomic unsigned int top;
 static pthread_mutex_t table_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 int fdtable_init(void)
@@ -30,10 +31,20 @@ void fdtable_unlock(void)
 	pthread_mutex_unlock(&table_mutex);
 }
 
+unsigned int fdtable_top(void)
+{
+	return atomic_load(&top);
+}
+
 int fdtable_set(int fd, struct sock *sock)
 {
+	unsigned int seen = atomic_load(&top);
+
 	if (!fdtable_slots || (unsigned int)fd >= FDTABLE_SIZE)
 		return -EINVAL;
+	while ((unsigned int)fd >= seen &&
+	       !atomic_compare_exchange_weak(&top, &seen, (unsigned int)fd + 1))
+		;
 	atomic_store_explicit(&fdtable_slots[fd], sock, memory_order_release);
 	return 0;
 }
@@ -62,7 +73,7 @@ struct sock *fdtable_remove(int fd, int *ret_last)
 		fdtable_set(fd, NULL);
 		*ret_last = --sock->n_fds == 0;
 		/* Calls need a descriptor of the socket that is still open. */
-		for (int i = 0; sock->fd == fd && sock->n_fds && i < (int)FDTABLE_SIZE; i++)
+		for (int i = 0; sock->fd == fd && sock->n_fds && i < (int)fdtable_top(); i++)
 			if (fdtable_get(i) == sock)
 				sock->fd = i;
 	}

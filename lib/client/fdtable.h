@@ -25,6 +25,9 @@ static inline struct sock *fdtable_get(int fd)
 	return atomic_load_explicit(&fdtable_slots[fd], memory_order_acquire);
 }
 
+/* One more than the highest number that was ever entered. */
+unsigned int fdtable_top(void);
+
 /* Enter @sock (whose n_fds already counts @fd). -EINVAL if @fd is out of range. */
 int fdtable_set(int fd, struct sock *sock);
 

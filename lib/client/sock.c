@@ -39,6 +39,16 @@ int sock_pool_init(void)
 	return rc ? rc : pool_init(&shared_pool, sizeof(struct sock_shared), SOCK_POOL_PLACES, 1);
 }
 
+void sock_pool_lock(void)
+{
+	pool_enter();
+}
+
+void sock_pool_unlock(void)
+{
+	slock_unlock(&pool_lock);
+}
+
 /* A forked child puts what it creates itself into memory of its own. */
 int sock_pool_fork(void)
 {

@@ -66,6 +66,7 @@ struct sock {
 	_Atomic uint32_t waiters; /* threads that read the halves without a lock: no unmapping */
 	uint32_t index;		  /* place in the pool */
 	uint32_t place;		  /* our place in sh->holder, plus one: how we sign locks */
+	uint32_t fork_place;	  /* the one taken for a child, while a fork is under way */
 	uint32_t next_free;	  /* while not live: the next free place, plus one */
 	bool live;
 	uint32_t n_fds; /* descriptors of this socket in this process; under the table lock */
@@ -90,6 +91,10 @@ struct sock {
  * -ENOMEM. */
 int sock_pool_init(void);
 int sock_pool_fork(void);
+
+/* Around a fork, so that the child finds the pool at rest. The child calls sock_pool_fork(). */
+void sock_pool_lock(void);
+void sock_pool_unlock(void);
 
 /* Create the object for @fd (not in any table yet), held by this process alone. NULL without
  * memory. Does no system call in the common case. */

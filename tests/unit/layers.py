@@ -90,7 +90,7 @@ def headers_alone(tap, root, compiler):
 	count = 0
 	for layer in LAYERS:
 		for path in sources(root, layer, (".h",)):
-			flags = public if layer == "include/shunt" else internal + ["-I" + os.path.dirname(path)]
+			flags = public if layer == "include/shunt" else internal + ["-iquote", os.path.dirname(path)]
 			problems += compile_alone(root, compiler, path, flags)
 			count += 1
 	tap.diag(f"{count} headers with {compiler}")

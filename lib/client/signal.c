@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include "client/signal.h"
+#include "os/syswait.h"
+
+/* What the program wants done with a signal while the kernel knows signal_deliver(). */
+struct wanted {
+	_Atomic uintptr_t handler;
+	_Atomic int flags;
+};
+
+static struct wanted wanted[_NSIG];
+
+__thread struct signal_local signal_local __attribute__((tls_model("initial-exec")));
+
+#define SIGBIT(sig) ((uint64_t)1 << ((sig)-1))
+/* Never blocked while a signal is put off: faults, and 32 and 33, with which libc interrupts its
+ * own threads. */
+#define NEVER_BLOCKED                                                                              \
+	(SIGBIT(SIGSEGV) | SIGBIT(SIGBUS) | SIGBIT(SIGFPE) | SIGBIT(SIGILL) | SIGBIT(SIGTRAP) |    \
+	 SIGBIT(SIGSYS) | SIGBIT(32) | SIGBIT(33))
+
+static bool is_fault(int sig, const siginfo_t *info)
+{
+	return sig < 32 && (NEVER_BLOCKED & SIGBIT(sig)) && info->si_code > 0;
+}
+
+/* Let the interrupted code go on, with everything blocked but faults. */
+static void put_off(const siginfo_t *info, ucontext_t *context)
+{
+	uint64_t blocked = ~NEVER_BLOCKED;
+
+	signal_local.info = *info;
+	memcpy(&signal_local.mask, &context->uc_sigmask, sizeof(signal_local.mask));
+	memcpy(&context->uc_sigmask, &blocked, sizeof(blocked));
+	signal_local.put_off = 1;
+}
+
+void signal_resume(void)
+{
+	siginfo_t info = signal_local.info;
+	uint64_t mask = signal_local.mask;
+
+	signal_local.put_off = 0;
+	SYS_CALL(rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), info.si_signo, &info);
+	SYS_CALL(rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+/* As the kernel's: handler, flags, restorer, mask. */
+static void reset_to_default(int sig)
+{
+	unsigned long action[4] = {0};
+
+	SYS_CALL(rt_sigaction, sig, action, NULL, SYS_SIGSET_BYTES);
+	atomic_store(&wanted[sig].handler, (uintptr_t)SIG_DFL);
+}
+
+static void signal_deliver(int sig, siginfo_t *info, void *context)
+{
+	volatile struct timespec *timeout = signal_local.timeout;
+	uintptr_t handler;
+	int flags;
+
+	if (signal_local.depth && !is_fault(sig, info)) {
+		put_off(info, context);
+		return;
+	}
+	handler = atomic_load(&wanted[sig].handler);
+	flags = atomic_load(&wanted[sig].flags);
+	if (flags & SA_RESETHAND)
+		reset_to_default(sig);
+	signal_local.handled++;
+	if (!(flags & SA_RESTART))
+		signal_local.interrupting++;
+	/* The wait that begins now must not begin. */
+	signal_local.timeout = NULL;
+	if (timeout) {
+		timeout->tv_sec = 0;
+		timeout->tv_nsec = 0;
+	}
+	if (handler == (uintptr_t)SIG_DFL || handler == (uintptr_t)SIG_IGN)
+		return; /* changed while this signal was on its way */
+	((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
+}
+
+int signal_ppoll(struct pollfd *fds, unsigned int n, const struct timespec *timeout,
+		 const sigset_t *mask, const struct signal_mark *mark)
+{
+	/* About thirty years: never, for a time that the handler can shorten. */
+	volatile struct timespec left = {.tv_sec = 1000000000};
+	int rc = 0;
+
+	if (timeout) {
+		left.tv_sec = timeout->tv_sec;
+		left.tv_nsec = timeout->tv_nsec;
+	}
+	signal_local.timeout = &left;
+	/* Either the handler sees the pointer, or we see that it has run. */
+	atomic_signal_fence(memory_order_seq_cst);
+	if (signal_local.handled == mark->handled)
+		rc = (int)SYS_CALL(ppoll, fds, n, &left, mask, SYS_SIGSET_BYTES);
+	signal_local.timeout = NULL;
+	atomic_signal_fence(memory_order_seq_cst);
+	return rc <= 0 && signal_local.handled != mark->handled ? -EINTR : rc;
+}
+
+static bool is_function(const struct sigaction *act)
+{
+	return act->sa_handler != SIG_DFL && act->sa_handler != SIG_IGN;
+}
+
+/* What the program is told of an action that the kernel knows as ours. */
+static void translate(int sig, struct sigaction *old, uintptr_t handler, int flags)
+{
+	(void)sig;
+	if (!(old->sa_flags & SA_SIGINFO) || old->sa_sigaction != signal_deliver)
+		return;
+	old->sa_flags &= ~(SA_SIGINFO | SA_RESETHAND);
+	old->sa_flags |= flags & (SA_SIGINFO | SA_RESETHAND);
+	old->sa_handler = (sighandler_t)handler;
+}
+
+int signal_action(int sig, const struct sigaction *act, struct sigaction *old,
+		  signal_action_fn real, bool foreign)
+{
+	struct sigaction ours;
+	uintptr_t handler;
+	int flags, saved = errno, rc;
+	bool wraps = act && is_function(act) && !foreign && sig > 0 && sig < _NSIG;
+
+	if (sig <= 0 || sig >= _NSIG)
+		return -EINVAL;
+	handler = atomic_load(&wanted[sig].handler);
+	flags = atomic_load(&wanted[sig].flags);
+	if (wraps) {
+		ours = *act;
+		ours.sa_sigaction = signal_deliver;
+		ours.sa_flags = (act->sa_flags | SA_SIGINFO) & ~SA_RESETHAND;
+		/* Before the kernel knows: the first signal must find them. */
+		atomic_store(&wanted[sig].flags, act->sa_flags);
+		atomic_store(&wanted[sig].handler, (uintptr_t)act->sa_handler);
+	}
+	rc = real(sig, wraps ? &ours : act, old) ? -errno : 0;
+	errno = saved;
+	if (rc && wraps) {
+		atomic_store(&wanted[sig].flags, flags);
+		atomic_store(&wanted[sig].handler, handler);
+	}
+	if (!rc && old)
+		translate(sig, old, handler, flags);
+	return rc;
+}

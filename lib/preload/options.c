@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "client/demote.h"
+#include "client/fdtable.h"
+#include "os/sys.h"
+#include "preload/calls.h"
+
+/*
+ * Socket options. Most concern the TCP connection below the lane, and go there. Some the library
+ * has to know, since it does the kernel's work on a lane; and some ask for what only TCP can do:
+ * the socket goes back to TCP and stays there.
+ */
+
+static enum reason pinning_socket_option(int option)
+{
+	switch (option) {
+	case SO_ZEROCOPY:
+		return REASON_ZEROCOPY;
+	case SO_BINDTODEVICE:
+	case SO_BINDTOIFINDEX:
+		return REASON_BOUND_TO_DEVICE;
+	case SO_OOBINLINE:
+	case SO_ATTACH_FILTER:
+	case SO_ATTACH_BPF:
+	case SO_TIMESTAMP_OLD:
+	case SO_TIMESTAMPNS_OLD:
+	case SO_TIMESTAMPING_OLD:
+	case SO_TIMESTAMP_NEW:
+	case SO_TIMESTAMPNS_NEW:
+	case SO_TIMESTAMPING_NEW:
+	case SO_TXTIME:
+	case SO_RCVLOWAT:
+	case SO_PEEK_OFF:
+		return REASON_PINNED_OPTION;
+	default:
+		return REASON_NONE;
+	}
+}
+
+static enum reason pinning_tcp_option(int option)
+{
+	switch (option) {
+	case TCP_ULP:
+		return REASON_KTLS;
+	case TCP_REPAIR:
+	case TCP_MD5SIG:
+	case TCP_MD5SIG_EXT:
+	case TCP_ZEROCOPY_RECEIVE:
+	case TCP_INQ:
+		return REASON_PINNED_OPTION;
+	default:
+		return REASON_NONE;
+	}
+}
+
+/* The value as an int, as most options have it; 1 for those that are not one. */
+static int int_of(const void *val, socklen_t len)
+{
+	int i = 1;
+
+	if (val && len >= sizeof(i))
+		memcpy(&i, val, sizeof(i));
+	return i;
+}
+
+/* Why a socket with @option set can't be on a ring; REASON_NONE: it can. */
+static enum reason pins(int level, int option, const void *val, socklen_t len)
+{
+	enum reason reason = REASON_NONE;
+
+	if (level == SOL_SOCKET)
+		reason = pinning_socket_option(option);
+	else if (level == IPPROTO_TCP)
+		reason = pinning_tcp_option(option);
+	/* Programs say the default for good measure. */
+	if (level == SOL_SOCKET && option == SO_RCVLOWAT && int_of(val, len) <= 1)
+		return REASON_NONE;
+	if (level == SOL_SOCKET && (option == SO_OOBINLINE || option == SO_ZEROCOPY) &&
+	    !int_of(val, len))
+		return REASON_NONE;
+	return reason;
+}
+
+static uint64_t timeout_of(struct sock *sock, int option)
+{
+	struct timeval tv = {0};
+	socklen_t len = sizeof(tv);
+
+	if (sys_getsockopt(sock->fd, SOL_SOCKET, option, &tv, &len))
+		return 0;
+	return (uint64_t)tv.tv_sec * 1000000000u + (uint64_t)tv.tv_usec * 1000u;
+}
+
+static bool is_rcv_timeout(int option)
+{
+	return option == SO_RCVTIMEO_OLD || option == SO_RCVTIMEO_NEW;
+}
+
+static bool is_snd_timeout(int option)
+{
+	return option == SO_SNDTIMEO_OLD || option == SO_SNDTIMEO_NEW;
+}
+
+/* While a backlog is guarded, SO_LINGER is the library's, and the program's value is noted. */
+static bool set_linger_aside(struct sock *sock, const void *val, socklen_t len)
+{
+	bool guarded;
+
+	if (!val || len < sizeof(struct linger))
+		return false;
+	sock_lock_tx(sock);
+	guarded = sock->linger_guarded;
+	if (guarded)
+		memcpy(&sock->linger, val, sizeof(sock->linger));
+	sock_unlock_tx(sock);
+	return guarded;
+}
+
+long call_setsockopt(int fd, int level, int option, const void *val, socklen_t len)
+{
+	struct sock *sock = fdtable_get(fd);
+	enum reason reason;
+	long rc;
+
+	if (!sock)
+		return sys_setsockopt(fd, level, option, val, len);
+	reason = pins(level, option, val, len);
+	if (reason != REASON_NONE)
+		demote_handover(sock, reason);
+	if (level == SOL_SOCKET && option == SO_LINGER && set_linger_aside(sock, val, len))
+		return 0;
+	/* A cork would hold back nothing but what the lane has sent already. */
+	if (level == IPPROTO_TCP && option == TCP_CORK && int_of(val, len) &&
+	    stage_on_lane(sock_stage(sock)))
+		return len < sizeof(int) ? -EINVAL : 0;
+	rc = sys_setsockopt(fd, level, option, val, len);
+	if (!rc && level == SOL_SOCKET && is_rcv_timeout(option))
+		sock->rcv_timeout_ns = timeout_of(sock, option);
+	if (!rc && level == SOL_SOCKET && is_snd_timeout(option))
+		sock->snd_timeout_ns = timeout_of(sock, option);
+	return rc;
+}
+
+long call_getsockopt(int fd, int level, int option, void *val, socklen_t *len)
+{
+	struct sock *sock = fdtable_get(fd);
+	long rc = sys_getsockopt(fd, level, option, val, len);
+
+	if (!rc && sock && level == SOL_SOCKET && option == SO_LINGER) {
+		sock_lock_tx(sock);
+		if (sock->linger_guarded)
+			memcpy(val, &sock->linger,
+			       *len < sizeof(sock->linger) ? *len : sizeof(sock->linger));
+		sock_unlock_tx(sock);
+	}
+	return rc;
+}
