@@ -70,6 +70,7 @@ static struct epset *set_make(int epfd)
 	if (!set)
 		return NULL;
 	*set = (struct epset){.epfd = epfd, .n_fds = 1, .inner = -1, .kick = -1, .session = -1};
+	fdtable_reach(epfd);
 	atomic_store_explicit(&set_slots[epfd], set, memory_order_release);
 	return set;
 }
@@ -390,6 +391,7 @@ void epset_dup(int epfd, int new_fd)
 	set = epset_get(epfd);
 	if (set) {
 		set->n_fds++;
+		fdtable_reach(new_fd);
 		atomic_store_explicit(&set_slots[new_fd], set, memory_order_release);
 	}
 	epset_unlock();
@@ -422,7 +424,7 @@ void epset_closed(int epfd)
 		atomic_store_explicit(&set_slots[epfd], NULL, memory_order_release);
 		if (!--set->n_fds)
 			set_drop(set);
-		for (int i = 0; set->n_fds && set->epfd == epfd && i < (int)FDTABLE_SIZE; i++)
+		for (int i = 0; set->n_fds && set->epfd == epfd && i < (int)fdtable_top(); i++)
 			if (epset_get(i) == set)
 				set->epfd = i;
 	}

@@ -36,15 +36,20 @@ unsigned int fdtable_top(void)
 	return atomic_load(&top);
 }
 
-int fdtable_set(int fd, struct sock *sock)
+void fdtable_reach(int fd)
 {
 	unsigned int seen = atomic_load(&top);
 
-	if (!fdtable_slots || (unsigned int)fd >= FDTABLE_SIZE)
-		return -EINVAL;
 	while ((unsigned int)fd >= seen &&
 	       !atomic_compare_exchange_weak(&top, &seen, (unsigned int)fd + 1))
 		;
+}
+
+int fdtable_set(int fd, struct sock *sock)
+{
+	if (!fdtable_slots || (unsigned int)fd >= FDTABLE_SIZE)
+		return -EINVAL;
+	fdtable_reach(fd);
 	atomic_store_explicit(&fdtable_slots[fd], sock, memory_order_release);
 	return 0;
 }

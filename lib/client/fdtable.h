@@ -25,8 +25,10 @@ static inline struct sock *fdtable_get(int fd)
 	return atomic_load_explicit(&fdtable_slots[fd], memory_order_acquire);
 }
 
-/* One more than the highest number that was ever entered. */
+/* One more than the highest number that was ever entered, here or in a table beside this one, which
+ * says so by fdtable_reach(). */
 unsigned int fdtable_top(void);
+void fdtable_reach(int fd);
 
 /* Enter @sock (whose n_fds already counts @fd). -EINVAL if @fd is out of range. */
 int fdtable_set(int fd, struct sock *sock);

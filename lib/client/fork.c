@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include "client/demote.h"
+#include "client/epset.h"
 #include "client/fdtable.h"
 #include "client/fork.h"
 #include "client/process.h"
@@ -85,6 +86,7 @@ void fork_prepare(void)
 		sock_lock_tx(sock);
 		sock_lock_rx(sock);
 	}
+	epset_lock();
 }
 
 static void unlock_socks(void)
@@ -99,6 +101,7 @@ static void unlock_socks(void)
 
 void fork_in_parent(void)
 {
+	epset_unlock();
 	unlock_socks();
 	sock_pool_unlock();
 	fdtable_unlock();
@@ -142,6 +145,7 @@ void fork_in_child(void)
 	process_note_self();
 	for (uint32_t i = 0; (sock = next_live(&i));)
 		settle(sock);
+	epset_unlock();
 	sock_pool_fork();
 	fdtable_unlock();
 	session_forked();

@@ -3,6 +3,7 @@
 #include <limits.h>
 
 #include "client/demote.h"
+#include "client/epset.h"
 #include "client/exec.h"
 #include "client/fdtable.h"
 #include "client/ownfd.h"
@@ -28,12 +29,15 @@ static void note_dup(int from, int to)
 {
 	struct sock *sock = fdtable_get(from);
 
-	if (!sock)
+	if (!sock && !epset_get(from))
 		return;
 	if (state_is_foreign()) {
 		exec_note(to, sock);
 		return;
 	}
+	epset_dup(from, to);
+	if (!sock)
+		return;
 	fdtable_dup(to, sock);
 	/* stdio may use it without asking. */
 	if (to <= STDERR_FILENO)
@@ -58,17 +62,27 @@ long descriptors_fcntl_dup(int fd, int cmd, long arg)
 	return new;
 }
 
+/* @fd is about to be closed. */
+static void note_close(int fd)
+{
+	if (!fdtable_get(fd) && !epset_get(fd))
+		return;
+	if (state_is_foreign()) {
+		exec_note(fd, NULL);
+		return;
+	}
+	epset_closed(fd);
+	stream_untrack(fd);
+}
+
 /* @to is about to be replaced. 0 or -errno. */
 static int make_way(int from, int to)
 {
 	if (ownfd_is(to))
 		return -EBUSY;
-	if (!fdtable_get(to) || sys_fcntl(from, F_GETFD, 0) < 0)
-		return 0; /* nothing of ours, or the kernel will refuse */
-	if (state_is_foreign())
-		exec_note(to, NULL);
-	else
-		stream_untrack(to);
+	/* From a number that is not open the kernel will refuse, and nothing happens to @to. */
+	if ((fdtable_get(to) || epset_get(to)) && sys_fcntl(from, F_GETFD, 0) >= 0)
+		note_close(to);
 	return 0;
 }
 
@@ -99,12 +113,7 @@ long call_close(int fd)
 {
 	if (ownfd_is(fd))
 		return -EBADF;
-	if (fdtable_get(fd)) {
-		if (state_is_foreign())
-			exec_note(fd, NULL);
-		else
-			stream_untrack(fd);
-	}
+	note_close(fd);
 	return sys_close(fd);
 }
 
@@ -131,8 +140,10 @@ long call_close_range(unsigned int first, unsigned int last, int flags)
 	if (first > last || ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) || !fdtable_slots ||
 	    state_is_foreign())
 		return SYS_CALL(close_range, first, last, flags);
-	for (unsigned int fd = first; fd <= last && fd < fdtable_top(); fd++)
+	for (unsigned int fd = first; fd <= last && fd < fdtable_top(); fd++) {
+		epset_closed((int)fd);
 		if (fdtable_get((int)fd))
 			stream_untrack((int)fd);
+	}
 	return close_around_own(first, last, (unsigned int)flags);
 }

@@ -2,7 +2,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/demote.h"
+#include "client/epoll.h"
+#include "client/epset.h"
 #include "client/fdtable.h"
 #include "client/poll.h"
 #include "os/clock.h"
@@ -93,29 +94,30 @@ long call_epoll_create1(int flags)
 	return sys_epoll_create1(flags);
 }
 
-/* A socket in an epoll set stays on TCP. */
 long call_epoll_ctl(int ep, int op, int fd, struct epoll_event *event)
 {
-	struct sock *sock = fdtable_get(fd);
-
-	if (sock && op == EPOLL_CTL_ADD && sock_stage(sock) != CONN_PINNED)
-		demote_handover(sock, REASON_UNSERVED_CALL);
-	return sys_epoll_ctl(ep, op, fd, event);
-}
-
-long call_epoll_wait(int ep, struct epoll_event *events, int max, int timeout_ms)
-{
-	return PASS(sys_epoll_pwait(ep, events, max, timeout_ms, NULL));
-}
-
-long call_epoll_pwait(int ep, struct epoll_event *events, int max, int timeout_ms,
-		      const sigset_t *mask)
-{
-	return PASS(sys_epoll_pwait(ep, events, max, timeout_ms, mask));
+	return epoll_ctl_call(ep, op, fd, event);
 }
 
 long call_epoll_pwait2(int ep, struct epoll_event *events, int max, const struct timespec *timeout,
 		       const sigset_t *mask)
 {
-	return PASS(sys_epoll_pwait2(ep, events, max, timeout, mask));
+	if (!epset_get(ep))
+		return PASS(sys_epoll_pwait2(ep, events, max, timeout, mask));
+	return epoll_wait_call(ep, events, max, timeout, mask);
+}
+
+long call_epoll_pwait(int ep, struct epoll_event *events, int max, int timeout_ms,
+		      const sigset_t *mask)
+{
+	struct timespec timeout;
+
+	if (!epset_get(ep))
+		return PASS(sys_epoll_pwait(ep, events, max, timeout_ms, mask));
+	return epoll_wait_call(ep, events, max, from_ms(timeout_ms, &timeout), mask);
+}
+
+long call_epoll_wait(int ep, struct epoll_event *events, int max, int timeout_ms)
+{
+	return call_epoll_pwait(ep, events, max, timeout_ms, NULL);
 }
