@@ -7,6 +7,7 @@
 #include "client/demote.h"
 #include "client/epset.h"
 #include "client/fdtable.h"
+#include "client/ownfd.h"
 #include "client/pool.h"
 #include "client/session.h"
 #include "os/fd.h"
@@ -176,8 +177,8 @@ static int set_open_inner(struct epset *set)
 
 	if (set->inner >= 0)
 		return 0;
-	set->inner = fd_move_high(sys_epoll_create1(EPOLL_CLOEXEC));
-	set->kick = fd_move_high(sys_eventfd2(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	set->inner = ownfd_take(sys_epoll_create1(EPOLL_CLOEXEC));
+	set->kick = ownfd_take(sys_eventfd2(0, EFD_CLOEXEC | EFD_NONBLOCK));
 	rc = set->inner < 0 ? set->inner : set->kick < 0 ? set->kick : 0;
 	if (!rc)
 		rc = inner_add(set->inner, set->kick, EPOLLIN | EPOLLET, EPSET_TAG_KICK);
@@ -185,8 +186,8 @@ static int set_open_inner(struct epset *set)
 	if (!rc)
 		rc = inner_add(set->epfd, set->inner, EPOLLIN, (uint64_t)(uintptr_t)set);
 	if (rc) {
-		fd_close(set->inner);
-		fd_close(set->kick);
+		ownfd_close(set->inner);
+		ownfd_close(set->kick);
 		set->inner = set->kick = -1;
 	}
 	return rc;
@@ -405,8 +406,8 @@ static void set_drop(struct epset *set)
 		if (entry->set == set)
 			entry_drop(entry);
 	}
-	fd_close(set->inner);
-	fd_close(set->kick);
+	ownfd_close(set->inner);
+	ownfd_close(set->kick);
 	set->inner = set->kick = -1;
 	set->next_free = set_free;
 	set_free = set;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/ownfd.h"
+#include "os/fd.h"
 
 _Atomic uint64_t ownfd_words[FDTABLE_SIZE / OWNFD_WORD_BITS];
 
@@ -15,6 +16,19 @@ void ownfd_remove(int fd)
 	if ((unsigned int)fd < FDTABLE_SIZE)
 		atomic_fetch_and(&ownfd_words[(unsigned int)fd / OWNFD_WORD_BITS],
 				 ~((uint64_t)1 << (unsigned int)fd % OWNFD_WORD_BITS));
+}
+
+int ownfd_take(int fd)
+{
+	fd = fd_move_high(fd);
+	ownfd_add(fd);
+	return fd;
+}
+
+void ownfd_close(int fd)
+{
+	ownfd_remove(fd);
+	fd_close(fd);
 }
 
 unsigned int ownfd_next(unsigned int from)

@@ -19,6 +19,13 @@ extern _Atomic uint64_t ownfd_words[FDTABLE_SIZE / OWNFD_WORD_BITS];
 void ownfd_add(int fd);
 void ownfd_remove(int fd);
 
+/* Move @fd to a high number (see fd_move_high()) and note it as the library's: the new number, or
+ * -errno with @fd closed. A negative @fd is returned as it is. */
+int ownfd_take(int fd);
+
+/* Close what ownfd_take() gave. Negative: nothing. */
+void ownfd_close(int fd);
+
 static inline bool ownfd_is(int fd)
 {
 	if ((unsigned int)fd >= FDTABLE_SIZE)

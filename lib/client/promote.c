@@ -7,6 +7,7 @@
 #include "client/bell.h"
 #include "client/demote.h"
 #include "client/epset.h"
+#include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "os/clock.h"
@@ -143,8 +144,8 @@ bool promote_unmap(struct sock *sock)
 	if (sock->lane.peer)
 		munmap((void *)(uintptr_t)sock->lane.peer, half_bytes(sock->lane.peer_bytes));
 	sock->lane = (struct lane){.st = &sock->sh->lane};
-	fd_close(sock->bell_own);
-	fd_close(sock->bell_peer);
+	ownfd_close(sock->bell_own);
+	ownfd_close(sock->bell_peer);
 	sock->bell_own = sock->bell_peer = -1;
 	return true;
 }
@@ -194,13 +195,13 @@ static void on_pair(struct sock *sock, const struct ctl_pair *pair, struct fd_ba
 	    memfd_check(bag->fds[0], bytes, MEMFD_SEALS_SIZE))
 		goto refuse;
 	own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bag->fds[0], 0);
-	bell_own = fd_move_high(fd_bag_take(bag, 1));
-	bell_peer = fd_move_high(fd_bag_take(bag, 2));
+	bell_own = ownfd_take(fd_bag_take(bag, 1));
+	bell_peer = ownfd_take(fd_bag_take(bag, 2));
 	if (own == MAP_FAILED || bell_own < 0 || bell_peer < 0) {
 		if (own != MAP_FAILED)
 			munmap(own, bytes);
-		fd_close(bell_own);
-		fd_close(bell_peer);
+		ownfd_close(bell_own);
+		ownfd_close(bell_peer);
 		goto refuse;
 	}
 	lock_both(sock);

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/un.h>
 
+#include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "os/clock.h"
@@ -69,7 +70,7 @@ static void session_clear(void)
 {
 	/* The page stays mapped: another thread may be about to load from it. */
 	atomic_store(&session_view.page, NULL);
-	fd_close(session.fd);
+	ownfd_close(session.fd);
 	session_set_fd(-1);
 	session.state = SESSION_NONE;
 	atomic_store(&session_view.next_try_ns, clock_coarse_ns() + SESSION_RETRY_NS);
@@ -121,7 +122,7 @@ static int session_open_socket(void)
 	socklen_t len;
 	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
-	fd = fd_move_high(fd);
+	fd = ownfd_take(fd);
 	if (fd < 0)
 		return fd;
 	for (size_t i = 0; i < session.n_dirs; i++) {
@@ -133,7 +134,7 @@ static int session_open_socket(void)
 		if (sys_connect(fd, (struct sockaddr *)&addr, len) == 0)
 			return fd;
 	}
-	fd_close(fd);
+	ownfd_close(fd);
 	return -ENOENT;
 }
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "client/ownfd.h"
 #include "client/session.h"
 #include "client/spin.h"
 #include "client/wait.h"
@@ -37,7 +38,7 @@ static void sleeper_exit(void *arg)
 	struct sleeper *s = arg;
 
 	if (s->forks == fork_count)
-		fd_close(s->epfd);
+		ownfd_close(s->epfd);
 	s->epfd = -1;
 }
 
@@ -56,12 +57,12 @@ void wait_forked(void)
 static int sleeper_open(struct sleeper *s)
 {
 	if (s->epfd >= 0 && s->forks != fork_count) {
-		fd_close(s->epfd);
+		ownfd_close(s->epfd);
 		s->epfd = -1;
 	}
 	if (s->epfd >= 0)
 		return s->epfd;
-	s->epfd = fd_move_high(sys_epoll_create1(EPOLL_CLOEXEC));
+	s->epfd = ownfd_take(sys_epoll_create1(EPOLL_CLOEXEC));
 	if (s->epfd < 0)
 		return s->epfd = -1;
 	s->forks = fork_count;
