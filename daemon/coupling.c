@@ -160,7 +160,12 @@ enum reason coupling_begin(struct server *server, struct end *a, struct end *b)
 
 bool coupling_is_alone(const struct end *end)
 {
-	return end->coupling && !end->coupling->sides[!end->side].end;
+	const struct coupling_side *other;
+
+	if (!end->coupling)
+		return false;
+	other = &end->coupling->sides[!end->side];
+	return !other->end && !other->drained;
 }
 
 int coupling_adopt(struct server *server, struct end *end, struct end *peer, uint32_t epoch,
@@ -264,10 +269,12 @@ enum coupling_verdict coupling_drained(struct end *end, uint32_t epoch, enum rea
 
 	if (verdict != COUPLING_OK)
 		return verdict;
-	if (end->coupling->complete)
+	if (end->coupling->complete) {
+		end->coupling->sides[end->side].drained = true;
 		detach(end);
-	else
+	} else {
 		take_back(end, REASON_NONE, REASON_PEER_LEFT);
+	}
 	end->state = CTL_STATE_TCP;
 	end->reason = reason;
 	end_note(end, HISTORY_DRAINED, reason, epoch);

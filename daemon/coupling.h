@@ -36,6 +36,7 @@ struct coupling_side {
 	int bell;		     /* -1: unknown (adopted) */
 	const struct half_ctl *page; /* NULL: unknown (adopted) */
 	bool mapped;
+	bool drained; /* the end that had this place was through with the lane when it left */
 	uint64_t base_tx, base_rx; /* lane bytes of earlier epochs */
 };
 
@@ -87,7 +88,10 @@ void coupling_leave(struct end *end, enum reason reason, bool died);
  */
 void coupling_hint_gone(struct end *end);
 
-/* Whether @end is on a lane whose other place is empty. */
+/*
+ * Whether the other place of @end's lane is empty though nobody has said that he is through with
+ * the lane there: @end may wait for somebody who is not coming.
+ */
 bool coupling_is_alone(const struct end *end);
 
 /* Ask both ends of @end's lane to go back to TCP, and wake them; once per request. */
