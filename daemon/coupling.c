@@ -177,6 +177,7 @@ int coupling_adopt(struct server *server, struct end *end, struct end *peer, uin
 
 	if (peer && coupling_is_alone(peer) && peer->coupling->epoch == epoch) {
 		coupling = peer->coupling;
+		coupling->hinted = false;
 		index = !peer->side;
 	} else {
 		coupling = coupling_new(server, epoch);
@@ -312,6 +313,9 @@ void coupling_hint_gone(struct end *end)
 {
 	struct coupling *coupling = end->coupling;
 
+	if (coupling->hinted)
+		return;
+	coupling->hinted = true;
 	send_unpair(end, coupling->epoch, REASON_PEER_LEFT);
 	bell_ring(coupling->sides[end->side].bell);
 }

@@ -44,6 +44,7 @@ struct coupling {
 	struct server *server;
 	uint32_t epoch;
 	bool complete;
+	bool hinted; /* the end that is alone has been told so */
 	uint64_t ring_bytes;
 	uint64_t demote_serial; /* of the last request that this lane was told of */
 	struct coupling_side sides[2];

@@ -185,18 +185,21 @@ static void on_signal(struct source *source, uint32_t events)
 	loop_stop(&signals->server->loop, EXIT_SUCCESS);
 }
 
-static int watch_signals(struct signals *signals, struct server *server)
+/* Before the socket exists: whoever has seen it may end us, in order. */
+static void block_signals(sigset_t *ret_set)
 {
-	sigset_t set;
-	int fd;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigemptyset(ret_set);
+	sigaddset(ret_set, SIGTERM);
+	sigaddset(ret_set, SIGINT);
+	sigaddset(ret_set, SIGHUP);
+	sigprocmask(SIG_BLOCK, ret_set, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+}
+
+static int watch_signals(struct signals *signals, struct server *server, const sigset_t *set)
+{
+	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
+
 	if (fd < 0)
 		return -errno;
 	signals->server = server;
@@ -206,8 +209,10 @@ static int watch_signals(struct signals *signals, struct server *server)
 static int serve(struct server *server, struct place *place, uint32_t exit_idle_s)
 {
 	struct signals signals;
+	sigset_t set;
 	int rc, fd;
 
+	block_signals(&set);
 	fd = place_listen(place, server->serve_all);
 	if (fd < 0) {
 		log_error("no socket in %s: %s", place->dir.path, strerror(-fd));
@@ -219,7 +224,7 @@ static int serve(struct server *server, struct place *place, uint32_t exit_idle_
 		log_error("can't start: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
-	rc = watch_signals(&signals, server);
+	rc = watch_signals(&signals, server, &set);
 	if (rc == 0) {
 		log_info("serving %s from %s", server->serve_all ? "all users" : "this user",
 			 place->dir.path);
