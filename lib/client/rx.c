@@ -183,7 +183,7 @@ static ssize_t rx_lane(struct sock *sock, struct io *io, int flags, bool blocks,
 
 	sock_lock_rx(sock);
 	n = rx_locked(sock, io, flags, blocks, partial, ret_wait);
-	due = sock->lane.peer && turn_due(sock);
+	due = sock->lane.peer && turn_due_rx(sock);
 	sock_unlock_rx(sock);
 	if (n == -EBADMSG) {
 		demote_reset(sock, REASON_LANE_CORRUPT);

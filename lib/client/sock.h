@@ -30,6 +30,11 @@
  * connection to one child; a socket with more holders stays on TCP. */
 #define SOCK_HOLDERS 8u
 
+/* Directions that have ended, noted under their own lock and read without. */
+#define SOCK_TX_ENDED 1u
+#define SOCK_RX_ENDED 2u
+#define SOCK_BOTH_ENDED (SOCK_TX_ENDED | SOCK_RX_ENDED)
+
 struct holder {
 	_Atomic uint32_t taken;	  /* 0: free; 1: held by somebody not named yet; 2: by id */
 	_Atomic uint32_t tx_busy; /* kernel sends under way outside tx_lock */
@@ -50,7 +55,7 @@ struct sock_shared {
 	uint64_t lane_tx_bytes, lane_rx_bytes, rx_changes;
 	uint64_t rx_count; /* TCP bytes consumed, as last known in RX_TAIL; rx_lock */
 	uint32_t epochs, demotions;
-	_Atomic uint32_t both_ended; /* both directions have ended: is the epoch over? */
+	_Atomic uint32_t ended;	     /* SOCK_TX_ENDED, SOCK_RX_ENDED; both: is the epoch over? */
 	_Atomic uint32_t rx_shut;    /* SHUT_RD: an empty ring is EOF */
 	_Atomic uint32_t tx_shut;    /* SHUT_WR: no start any more */
 	_Atomic uint32_t killed;     /* the peer died in its segment; its reset was reported */

@@ -120,7 +120,7 @@ static void finish(struct sock *sock)
 	sh->lane_tx_bytes += tx;
 	sh->lane_rx_bytes += rx;
 	sh->rx_changes += started ? 2 : 0; /* onto the ring and back */
-	atomic_store(&sh->both_ended, 0);
+	atomic_store(&sh->ended, 0);
 	sock_apply(sock, CONN_EV_DRAIN, REASON_NONE);
 	policy_failed(&session_settings.policy, &sock->policy, clock_coarse_ns(), 0);
 	sock->report_due = true;
@@ -142,8 +142,8 @@ static int turn_locked(struct sock *sock)
 	if (rc)
 		return rc;
 	sock->turn_seq = sh->lane.rx.rx_ready ? seq : UINT64_MAX;
-	if (sh->lane.tx.phase == TX_ENDED && sh->lane.rx.phase == RX_ENDED)
-		atomic_store(&sh->both_ended, 1);
+	turn_due_tx(sock);
+	turn_due_rx(sock);
 	sock_ring(sock, &sh->lane.tx.wake);
 	sock_ring(sock, &sh->lane.rx.wake);
 	rc = lane_is_done(&sock->lane);

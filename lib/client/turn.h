@@ -14,7 +14,25 @@ static inline bool turn_due(const struct sock *sock)
 {
 	return atomic_load_explicit(&sock->lane.peer->state_seq, memory_order_acquire) !=
 		       sock->turn_seq ||
-	       atomic_load_explicit(&sock->sh->both_ended, memory_order_relaxed);
+	       atomic_load_explicit(&sock->sh->ended, memory_order_relaxed) == SOCK_BOTH_ENDED;
+}
+
+/*
+ * The same behind an operation, which may have ended its direction: after the other one, so that
+ * the epoch may be over, which no word of the peer's tells. Transmit lock, receive lock.
+ */
+static inline bool turn_due_tx(struct sock *sock)
+{
+	if (sock->sh->lane.tx.phase == TX_ENDED)
+		atomic_fetch_or(&sock->sh->ended, SOCK_TX_ENDED);
+	return turn_due(sock);
+}
+
+static inline bool turn_due_rx(struct sock *sock)
+{
+	if (sock->sh->lane.rx.phase == RX_ENDED)
+		atomic_fetch_or(&sock->sh->ended, SOCK_RX_ENDED);
+	return turn_due(sock);
 }
 
 /* Make a turn. Takes both locks; none may be held. Returns 0, or -EBADMSG after a reset. */

@@ -132,7 +132,7 @@ static ssize_t tx_lane(struct sock *sock, struct io *io, int flags, bool partial
 
 	sock_lock_tx(sock);
 	n = tx_locked(sock, io, flags, ret_wait, &via_tcp);
-	due = sock->lane.peer && turn_due(sock);
+	due = sock->lane.peer && turn_due_tx(sock);
 	if (via_tcp && n == TX_RETRY)
 		atomic_fetch_add(&sock_holder(sock)->tx_busy, 1); /* before the lock is left */
 	else
