@@ -15,8 +15,8 @@
 #include "os/tcp.h"
 
 /*
- * What went over which lane. TCP's share is the kernel's own count; a lane's is its ring offsets,
- * so that counting costs the data path nothing.
+ * What went over which lane; both locks, for another thread may unmap it. TCP's share is the
+ * kernel's own count; a lane's is its ring offsets, so that counting costs the data path nothing.
  */
 static struct ctl_totals totals_of(const struct sock *sock)
 {
@@ -256,8 +256,8 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 	lane_rx_ready(&sock->lane, sock_rx_busy(sock));
 	sock_ring(sock, &sock->sh->lane.tx.wake);
 	sock_ring(sock, &sock->sh->lane.rx.wake);
-	unlock_both(sock);
 	sock->report_due = true;
+	unlock_both(sock);
 }
 
 /* The other end is not in this epoch. If it never said ready, nothing is on the ring. */
@@ -332,9 +332,13 @@ void promote_report(struct sock *sock)
 {
 	struct ctl_msg msg = {.token = promote_token(sock)};
 
+	/*
+	 * The locks: another thread may let go of the halves, which hold the totals. The session's
+	 * over all of it: what is composed later is sent later.
+	 */
+	session_lock();
+	lock_both(sock);
 	sock->report_due = false;
-	if (!atomic_load(&session_view.page))
-		return;
 	if (!stage_on_lane(sock_stage(sock)) && sock->sh->conn.epoch) {
 		msg.type = CTL_DRAINED;
 		msg.u.drained.epoch = sock->sh->conn.epoch;
@@ -343,9 +347,9 @@ void promote_report(struct sock *sock)
 	} else {
 		fill_state(sock, &msg);
 	}
-	session_lock();
+	unlock_both(sock);
 	/* A daemon that does not read would go on with a wrong picture: let it start afresh. */
-	if (session_send_locked(&msg, -1) == -EAGAIN)
+	if (atomic_load(&session_view.page) && session_send_locked(&msg, -1) == -EAGAIN)
 		session_drop_locked();
 	session_unlock();
 }
@@ -373,7 +377,9 @@ void promote_session_opened(void)
 			continue;
 		msg.u.adopt.fd = sock->fd;
 		msg.u.adopt.epoch = sock->sh->conn.epoch;
+		lock_both(sock);
 		msg.u.adopt.totals = totals_of(sock);
+		unlock_both(sock);
 		if (session_send_locked(&msg, sock->fd))
 			break;
 	}

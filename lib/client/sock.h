@@ -55,10 +55,10 @@ struct sock_shared {
 	uint64_t lane_tx_bytes, lane_rx_bytes, rx_changes;
 	uint64_t rx_count; /* TCP bytes consumed, as last known in RX_TAIL; rx_lock */
 	uint32_t epochs, demotions;
-	_Atomic uint32_t ended;	     /* SOCK_TX_ENDED, SOCK_RX_ENDED; both: is the epoch over? */
-	_Atomic uint32_t rx_shut;    /* SHUT_RD: an empty ring is EOF */
-	_Atomic uint32_t tx_shut;    /* SHUT_WR: no start any more */
-	_Atomic uint32_t killed;     /* the peer died in its segment; its reset was reported */
+	_Atomic uint32_t ended;	  /* SOCK_TX_ENDED, SOCK_RX_ENDED; both: is the epoch over? */
+	_Atomic uint32_t rx_shut; /* SHUT_RD: an empty ring is EOF */
+	_Atomic uint32_t tx_shut; /* SHUT_WR: no start any more */
+	_Atomic uint32_t killed;  /* the peer died in its segment; its reset was reported */
 	struct holder holder[SOCK_HOLDERS];
 };
 
@@ -89,7 +89,7 @@ struct sock {
 	/* An open reservation (tx_lock) and an open peek (rx_lock) of the native API. */
 	uint64_t reserved_bytes, peeked_bytes;
 	uint32_t reserved_epoch, peeked_epoch;
-	bool report_due; /* the daemon has not been told of the last change yet */
+	_Atomic bool report_due; /* the daemon has not been told of the last change yet */
 };
 
 /* Reserve the memory for sockets, at the start and (for what a child creates) after a fork. 0 or

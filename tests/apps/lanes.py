@@ -47,6 +47,7 @@ class Stream:
 		self.process = subprocess.Popen(command, env=private.env, stdin=subprocess.PIPE,
 						stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 		self.errors = ""
+		self.first_result = None
 		self.threads = [threading.Thread(target=fn) for fn in (self._read, self._read_errors)]
 		for thread in self.threads:
 			thread.start()
@@ -54,11 +55,14 @@ class Stream:
 	def _read(self):
 		for line in self.process.stdout:
 			self.results.append(json.loads(line))
+			self.first_result = self.first_result or time.monotonic()
 
 	def _read_errors(self):
 		self.errors = self.process.stderr.read()
 
 	def running(self):
+		if self.first_result and time.monotonic() - self.first_result > 10:
+			return False # the other process is gone
 		return len(self.results) < 2 and self.process.poll() is None
 
 	def finish(self):
