@@ -111,7 +111,8 @@ void promote_try(struct sock *sock)
 	}
 	session_lock();
 	sock_lock_tx(sock);
-	if (sock->sh->tx_shut || sock->lane.own)
+	/* Another thread may have registered it meanwhile. */
+	if (sock_stage(sock) != CONN_TCP || sock->sh->tx_shut || sock->lane.own)
 		failed(sock, 0);
 	else
 		msg.token = promote_token(sock);
