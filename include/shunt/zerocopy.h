@@ -10,7 +10,9 @@ extern "C" {
 
 /*
  * Zero copy: produce into, and consume from, the rings themselves. At most one thread per direction
- * may have a reservation, or a peek, open, and nobody else may use that direction meanwhile.
+ * may have a reservation, or a peek, open, and nobody else may use that direction meanwhile. The
+ * memory stays valid until the commit, or the consume, that closes it; a length of 0 gives it up.
+ * A lane cannot end while one is open: close it soon.
  *
  * A ring is there only while the stream is promoted, and may go between two calls: use
  * shunt_send() and shunt_recv() whenever these functions say -EAGAIN. They never block, and never

@@ -95,6 +95,22 @@ static ssize_t spans_to_iov(const struct lane_plan *plan, const uint8_t *ring,
 	return (ssize_t)plan->limit;
 }
 
+/* An open reservation or peek keeps the halves mapped, as a wait does. Under the direction's lock.
+ */
+static void hold(struct sock *sock, uint64_t *held_bytes, uint64_t bytes)
+{
+	if (!*held_bytes)
+		atomic_fetch_add(&sock->waiters, 1);
+	*held_bytes = bytes;
+}
+
+static void unhold(struct sock *sock, uint64_t *held_bytes)
+{
+	if (*held_bytes)
+		atomic_fetch_sub(&sock->waiters, 1);
+	*held_bytes = 0;
+}
+
 static bool on_lane(const struct sock *sock)
 {
 	return sock->lane.peer && stage_on_lane(sock_stage(sock));
@@ -111,7 +127,7 @@ EXPORT ssize_t shunt_reserve(struct shunt_stream *stream, size_t len, struct iov
 	    lane_tx_route(&sock->lane, len, &plan) == TX_VIA_RING) {
 		n = spans_to_iov(&plan, half_ring(sock->lane.own), ret_iov);
 		sock->reserved_epoch = sock->sh->lane.epoch;
-		sock->reserved_bytes = (uint64_t)n;
+		hold(sock, &sock->reserved_bytes, (uint64_t)n);
 	}
 	sock_unlock_tx(sock);
 	return n;
@@ -132,7 +148,7 @@ EXPORT int shunt_commit(struct shunt_stream *stream, size_t len)
 		lane_tx_commit(&sock->lane, len);
 		sock_ring(sock, &sock->sh->lane.tx.wake);
 	}
-	sock->reserved_bytes = 0;
+	unhold(sock, &sock->reserved_bytes);
 	sock_unlock_tx(sock);
 	return rc;
 }
@@ -147,7 +163,7 @@ EXPORT ssize_t shunt_peek(struct shunt_stream *stream, size_t len, struct iovec 
 	if (len && on_lane(sock) && lane_rx_route(&sock->lane, len, &plan) == RX_VIA_RING) {
 		n = spans_to_iov(&plan, half_ring_const(sock->lane.peer), ret_iov);
 		sock->peeked_epoch = sock->sh->lane.epoch;
-		sock->peeked_bytes = (uint64_t)n;
+		hold(sock, &sock->peeked_bytes, (uint64_t)n);
 	}
 	sock_unlock_rx(sock);
 	return n;
@@ -168,7 +184,7 @@ EXPORT int shunt_consume(struct shunt_stream *stream, size_t len)
 		lane_rx_consume(&sock->lane, len);
 		sock_ring(sock, &sock->sh->lane.rx.wake);
 	}
-	sock->peeked_bytes = 0;
+	unhold(sock, &sock->peeked_bytes);
 	sock_unlock_rx(sock);
 	return rc;
 }

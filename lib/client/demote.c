@@ -61,8 +61,12 @@ static int step_tx(struct sock *sock, struct wait_for *ret_wait)
 
 static int step_handover(struct sock *sock, struct wait_for *ret_wait)
 {
-	int tx = step_tx(sock, ret_wait);
-	int rx = lane_rx_stop(&sock->lane);
+	int tx, rx;
+
+	if (sock->peeked_bytes) /* the program still looks at what would have to move */
+		return -EBUSY;
+	tx = step_tx(sock, ret_wait);
+	rx = lane_rx_stop(&sock->lane);
 
 	sock_ring(sock, &sock->sh->lane.rx.wake);
 	if (tx == 1 && rx == 0)

@@ -15,8 +15,8 @@
 #include "os/tcp.h"
 
 /*
- * What went over which lane; both locks, for another thread may unmap it. TCP's share is the
- * kernel's own count; a lane's is its ring offsets, so that counting costs the data path nothing.
+ * What went over which lane. TCP's share is the kernel's own count; a lane's is its ring offsets,
+ * so that counting costs the data path nothing. Both locks.
  */
 static struct ctl_totals totals_of(const struct sock *sock)
 {
@@ -35,6 +35,25 @@ static struct ctl_totals totals_of(const struct sock *sock)
 		totals.lane_rx += atomic_load(&own->cons);
 	}
 	return totals;
+}
+
+static void lock_both(struct sock *sock)
+{
+	sock_lock_tx(sock);
+	sock_lock_rx(sock);
+}
+
+static void unlock_both(struct sock *sock)
+{
+	sock_unlock_rx(sock);
+	sock_unlock_tx(sock);
+}
+
+/* A daemon that does not read would go on with a wrong picture: let it start afresh. */
+static void send_or_drop(const struct ctl_msg *msg)
+{
+	if (session_send_locked(msg, -1) == -EAGAIN)
+		session_drop_locked();
 }
 
 static void failed(struct sock *sock, uint32_t retry_ms)
@@ -95,6 +114,8 @@ static void take_over_options(struct sock *sock)
 	sock->snd_timeout_ns = timeout_ns(sock->fd, SO_SNDTIMEO);
 }
 
+static void report_locked(struct sock *sock);
+
 void promote_try(struct sock *sock)
 {
 	struct ctl_msg msg = {.type = CTL_REGISTER};
@@ -117,6 +138,7 @@ void promote_try(struct sock *sock)
 	else
 		msg.token = promote_token(sock);
 	sock_unlock_tx(sock);
+	report_locked(sock);
 	if (msg.token && eligible(sock)) {
 		take_over_options(sock);
 		msg.u.reg.fd = sock->fd;
@@ -149,18 +171,6 @@ bool promote_unmap(struct sock *sock)
 	ownfd_close(sock->bell_peer);
 	sock->bell_own = sock->bell_peer = -1;
 	return true;
-}
-
-static void lock_both(struct sock *sock)
-{
-	sock_lock_tx(sock);
-	sock_lock_rx(sock);
-}
-
-static void unlock_both(struct sock *sock)
-{
-	sock_unlock_rx(sock);
-	sock_unlock_tx(sock);
 }
 
 static void back_to_tcp(struct sock *sock, enum conn_event event, enum reason reason,
@@ -257,8 +267,8 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 	lane_rx_ready(&sock->lane, sock_rx_busy(sock));
 	sock_ring(sock, &sock->sh->lane.tx.wake);
 	sock_ring(sock, &sock->sh->lane.rx.wake);
-	sock->report_due = true;
 	unlock_both(sock);
+	sock->report_due = true;
 }
 
 /* The other end is not in this epoch. If it never said ready, nothing is on the ring. */
@@ -329,29 +339,34 @@ static void fill_state(const struct sock *sock, struct ctl_msg *msg)
 	msg->u.state.totals = totals_of(sock);
 }
 
-void promote_report(struct sock *sock)
+static void fill_drained(const struct sock *sock, struct ctl_msg *msg)
+{
+	msg->type = CTL_DRAINED;
+	msg->u.drained.epoch = sock->sh->conn.epoch;
+	msg->u.drained.reason = sock->sh->conn.reason;
+	msg->u.drained.totals = totals_of(sock);
+}
+
+/* What is due to be told, told. Session lock, so that it comes before what happens next. */
+static void report_locked(struct sock *sock)
 {
 	struct ctl_msg msg = {.token = promote_token(sock)};
 
-	/*
-	 * The locks: another thread may let go of the halves, which hold the totals. The session's
-	 * over all of it: what is composed later is sent later.
-	 */
-	session_lock();
+	if (!atomic_exchange(&sock->report_due, false) || !atomic_load(&session_view.page))
+		return;
 	lock_both(sock);
-	sock->report_due = false;
-	if (!stage_on_lane(sock_stage(sock)) && sock->sh->conn.epoch) {
-		msg.type = CTL_DRAINED;
-		msg.u.drained.epoch = sock->sh->conn.epoch;
-		msg.u.drained.reason = sock->sh->conn.reason;
-		msg.u.drained.totals = totals_of(sock);
-	} else {
+	if (!stage_on_lane(sock_stage(sock)) && sock->sh->conn.epoch)
+		fill_drained(sock, &msg);
+	else
 		fill_state(sock, &msg);
-	}
 	unlock_both(sock);
-	/* A daemon that does not read would go on with a wrong picture: let it start afresh. */
-	if (atomic_load(&session_view.page) && session_send_locked(&msg, -1) == -EAGAIN)
-		session_drop_locked();
+	send_or_drop(&msg);
+}
+
+void promote_report(struct sock *sock)
+{
+	session_lock();
+	report_locked(sock);
 	session_unlock();
 }
 
@@ -359,12 +374,14 @@ void promote_closed(struct sock *sock)
 {
 	struct ctl_msg msg = {.type = CTL_CLOSED, .token = promote_token(sock)};
 
+	report_locked(sock);
+	lock_both(sock);
 	msg.u.closed.reason = sock->sh->conn.reason;
 	msg.u.closed.epochs = sock->sh->epochs;
 	msg.u.closed.demotions = sock->sh->demotions;
 	msg.u.closed.totals = totals_of(sock);
-	if (session_send_locked(&msg, -1) == -EAGAIN)
-		session_drop_locked();
+	unlock_both(sock);
+	send_or_drop(&msg);
 }
 
 void promote_session_opened(void)
@@ -374,11 +391,13 @@ void promote_session_opened(void)
 	for (uint32_t i = 0; (sock = sock_at(i)); i++) {
 		struct ctl_msg msg = {.type = CTL_ADOPT, .token = promote_token(sock)};
 
-		if (!sock->live || !sock->lane.own || !stage_on_lane(sock_stage(sock)))
+		if (!sock->live || !sock->lane.own || !stage_on_lane(sock_stage(sock))) {
+			sock->report_due = false; /* this daemon has not heard of it */
 			continue;
+		}
+		lock_both(sock);
 		msg.u.adopt.fd = sock->fd;
 		msg.u.adopt.epoch = sock->sh->conn.epoch;
-		lock_both(sock);
 		msg.u.adopt.totals = totals_of(sock);
 		unlock_both(sock);
 		if (session_send_locked(&msg, sock->fd))

@@ -66,11 +66,11 @@ void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_re
 		on_lane = sock->lane.peer && stage_on_lane(sock_stage(sock));
 		if (on_lane) {
 			ready.mark = wake_mark(sock->lane.own, sock->lane.peer);
-			due = !due && turn_due(sock);
 			if (events & READY_OUT)
 				look_tx(sock, &ready);
 			if (events & READY_IN)
 				look_rx(sock, &ready);
+			due = !due && (turn_due_tx(sock) | turn_due_rx(sock));
 			sock_ring(sock, &sock->sh->lane.tx.wake);
 			sock_ring(sock, &sock->sh->lane.rx.wake);
 			if (hold && !due) {
