@@ -84,7 +84,7 @@ static const struct key keys[] = {
 	       "32768 ends of the default ring size."),
 	NUMBER(registrations_per_s, "per second", 1, 1000000, 20000,
 	       "Registrations per second that one user may make, and the burst allowed.",
-	       "A tenth of what the daemon can do, so that others are served meanwhile."),
+	       "Chosen: ten thousand connections at once, and one user's flood stays bounded."),
 	NUMBER(messages_per_s, "per second", 10, 10000000, 50000,
 	       "Messages per second read from one session, and the burst; more must wait.",
 	       "A client with ten thousand connections may close them all at once."),

@@ -13,8 +13,10 @@
 
 static void side_release(struct coupling *coupling, struct coupling_side *side)
 {
-	if (side->page)
+	if (side->page) {
 		munmap((void *)side->page, HALF_CTL_BYTES);
+		coupling->server->mapped_pages--;
+	}
 	fd_close(side->half);
 	fd_close(side->bell);
 	if (side->user) {
@@ -59,12 +61,25 @@ static enum reason reason_of_error(int error)
 	}
 }
 
+/* For the figures alone, so it may fail. */
+static void side_map(struct coupling *coupling, struct coupling_side *side)
+{
+	void *page;
+
+	if (coupling->server->mapped_pages >= SERVER_PAGES_MAX)
+		return;
+	page = mmap(NULL, HALF_CTL_BYTES, PROT_READ, MAP_SHARED, side->half, 0);
+	if (page == MAP_FAILED)
+		return;
+	side->page = page;
+	coupling->server->mapped_pages++;
+}
+
 /* Make the half and the bell of @end's side, and charge its user. */
 static enum reason side_make(struct coupling *coupling, struct coupling_side *side, struct end *end)
 {
 	struct quota *quota = &coupling->server->quota;
 	struct quota_user *user = end->session->user;
-	void *page;
 
 	if (!quota_take_ring(quota, user, coupling->ring_bytes))
 		return REASON_OVER_QUOTA;
@@ -75,10 +90,7 @@ static enum reason side_make(struct coupling *coupling, struct coupling_side *si
 	side->bell = bell_make();
 	if (side->bell < 0)
 		return reason_of_error(side->bell);
-	page = mmap(NULL, HALF_CTL_BYTES, PROT_READ, MAP_SHARED, side->half, 0);
-	if (page == MAP_FAILED)
-		return reason_of_error(-errno);
-	side->page = page;
+	side_map(coupling, side);
 	return REASON_NONE;
 }
 

@@ -22,7 +22,8 @@
  * it, and only the bells that came with it. It may have one known end only, until the other comes.
  *
  * Our read-only mapping of each half's first page shows how many bytes went over it; its words are
- * the owner's claims and go nowhere but into figures.
+ * the owner's claims and go nowhere but into figures. Adopted lanes have none, and if there are
+ * very many lanes the last ones have none either.
  */
 
 struct end;
@@ -34,7 +35,7 @@ struct coupling_side {
 	struct quota_user *user;     /* charged for the half; NULL if adopted */
 	int half;		     /* until it is sealed and sent, else -1 */
 	int bell;		     /* -1: unknown (adopted) */
-	const struct half_ctl *page; /* NULL: unknown (adopted) */
+	const struct half_ctl *page; /* NULL: not mapped, see above */
 	bool mapped;
 	bool drained; /* the end that had this place was through with the lane when it left */
 	uint64_t base_tx, base_rx; /* lane bytes of earlier epochs */

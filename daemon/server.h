@@ -29,6 +29,7 @@ struct server {
 	bool rule_holds; /* TCP's counters were checked on this kernel */
 	uid_t uid;	 /* our own */
 	uint64_t netns_cookie;
+	uint32_t mapped_pages; /* of halves */
 	int fd_limit; /* descriptors with this number or above are not accepted from clients */
 	uint64_t started_ns;
 
@@ -47,6 +48,12 @@ struct server {
 
 /* Descriptors kept free for the daemon's own work. Chosen: a lane needs six while it is made. */
 #define SERVER_FD_RESERVE 64
+
+/*
+ * Most pages of halves that are mapped for the figures; lanes beyond it show what their clients
+ * tell. Chosen: half of the kernel's usual vm.max_map_count, the rest is for everything else.
+ */
+#define SERVER_PAGES_MAX 32768u
 
 /*
  * Serve clients that arrive on @listen_fd, a listening SEQPACKET unix socket (taken over).
