@@ -44,7 +44,7 @@ struct half_ctl {
 	_Atomic uint64_t tx_end;   /* opt ring offset at which the owner's bytes go to TCP */
 	_Atomic uint64_t leave;	   /* 1: please end your direction too */
 	_Atomic uint64_t rx_stop;  /* opt ring offset from which the owner wants TCP */
-	_Atomic uint64_t stop_ack; /* opt ring offset: the answer to the peer's rx_stop */
+	_Atomic uint64_t stop_ack; /* opt ring offset at which TCP goes on: the peer's rx_stop */
 
 	/* Line 8: rarer state words, covered by state_seq too. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t closing; /* 1: the last holder closes */

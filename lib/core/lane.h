@@ -34,7 +34,9 @@
  *
  * A hand-over is for a reader that does not know the ring: it freezes its cons and asks (rx_stop)
  * for the rest on TCP; the sender answers (stop_ack) where TCP goes on, and sends what stands in
- * its ring behind that point (the backlog) over TCP before anything newer.
+ * its ring behind that point (the backlog) over TCP before anything newer. A sender that goes on
+ * in TCP without having been asked answers in advance, with its end: what stands in the ring then
+ * can only be read there, and a reader that asks later need not wait for a peer that may be gone.
  *
  * A process may die between any two of these stores while others of its side live on. The words of
  * the own half are what counts; whoever takes a lock from a dead holder calls lane_tx_recover() or
@@ -109,7 +111,6 @@ struct lane_state {
 		uint8_t closed;	   /* no byte follows: shutdown or close */
 		uint8_t no_start;  /* a pin forbids a start */
 		uint8_t fin;	   /* TCP has shown the peer's FIN, or an error */
-		uint8_t tcp_after; /* a byte or a FIN may have gone to TCP behind the ring */
 		uint8_t lost;
 		/* The peer's words as last validated. */
 		uint8_t peer_ready, peer_rx_ready, peer_rx_seen, peer_leave, peer_closing;
@@ -211,7 +212,8 @@ int lane_tx_stop(struct lane *lane);
  */
 int lane_tx_backlog(struct lane *lane, struct tcp_count written, struct lane_plan *ret_plan);
 
-/* End as soon as the peer allows; 1 if TCP is next, 0 if not yet, or -EBADMSG. */
+/* End as soon as the peer allows; 1 if TCP is next, and may be used without asking for a route any
+ * more; 0 if not yet, or -EBADMSG. */
 int lane_tx_leave(struct lane *lane);
 
 /* Never start in this epoch: the connection was pinned. */

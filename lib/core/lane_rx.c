@@ -43,19 +43,16 @@ static void rx_see_start(struct lane *lane)
 }
 
 /* A hand-over that was asked for: has it been answered? */
-static int rx_see_stop_ack(struct lane *lane)
+static void rx_see_stop_ack(struct lane *lane)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
 	uint64_t stop = atomic_load(&lane->own->rx_stop);
 
-	if (stop == OPT_NONE || rx->peer_stop_ack == OPT_NONE || rx->phase == RX_ENDED)
-		return 0;
-	if (rx->peer_stop_ack < stop)
-		return -EBADMSG;
+	if (stop == OPT_NONE || rx->peer_stop_ack == OPT_NONE)
+		return;
 	rx->frozen = 0;
 	if (rx->peer_stop_ack == stop)
 		rx->phase = RX_ENDED;
-	return 0;
 }
 
 int lane_rx_settle(struct lane *lane)
@@ -65,8 +62,7 @@ int lane_rx_settle(struct lane *lane)
 	if (rx->phase > RX_ENDED || peer_refresh_rx(lane))
 		return -EBADMSG;
 	rx_see_start(lane);
-	if (rx_see_stop_ack(lane))
-		return -EBADMSG;
+	rx_see_stop_ack(lane);
 	if (rx->phase != RX_RING || ring_off_lt(rx->cons, rx->peer_prod))
 		return 0;
 	/* The end, if known, was loaded before this: what prod says now is all. */

@@ -17,19 +17,14 @@ void lane_tx_end(struct lane *lane)
 
 /* --- hand-over: the peer has asked for TCP from an offset on (rx_stop) ------------------------ */
 
-static bool tx_stop_unanswered(const struct lane *lane)
-{
-	return lane->st->tx.peer_rx_stop != OPT_NONE &&
-	       atomic_load(&lane->own->stop_ack) == OPT_NONE;
-}
-
-/* Whether bytes stand in the ring behind the stop that can still go over TCP in their place: not
- * if TCP has gone on behind the ring, or if others see to the ring's bytes. */
-static bool tx_stop_has_backlog(const struct lane *lane)
+/* Whether the peer waits for an answer, and bytes stand in the ring behind its stop that can still
+ * go over TCP in their place. */
+static bool tx_stop_is_due(const struct lane *lane)
 {
 	const typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	return !tx->tcp_after && !tx->lost && opt_value(tx->peer_rx_stop) < tx->end.v;
+	return tx->peer_rx_stop != OPT_NONE && atomic_load(&lane->own->stop_ack) == OPT_NONE &&
+	       !tx->lost && opt_value(tx->peer_rx_stop) < tx->end.v;
 }
 
 /* Answer: TCP goes on at @from. */
@@ -40,12 +35,23 @@ static void tx_answer_stop(struct lane *lane, struct ring_off from)
 	wake_due_state(&lane->st->tx.wake);
 }
 
+/* TCP goes on behind the ring, with @want bytes or a FIN: no hand-over can change that any more. */
+static void tx_go_on(struct lane *lane, uint64_t want)
+{
+	typeof(lane->st->tx) *tx = &lane->st->tx;
+
+	if (atomic_load(&lane->own->stop_ack) != OPT_NONE)
+		return;
+	if (want || tx->closed || tx->peer_rx_stop != OPT_NONE)
+		tx_answer_stop(lane, tx->end);
+}
+
 int lane_tx_stop(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 	struct ring_off stop = ring_off(opt_value(tx->peer_rx_stop));
 
-	if (tx->phase != TX_ENDED || !tx_stop_unanswered(lane) || !tx_stop_has_backlog(lane))
+	if (tx->phase != TX_ENDED || !tx_stop_is_due(lane))
 		return 0;
 	if (peer_refresh_cons(lane) || !ring_off_eq(tx->peer_cons, stop))
 		return -EBADMSG;
@@ -154,8 +160,6 @@ static int tx_route_ended(struct lane *lane, uint64_t want, struct lane_plan *re
 		if (rc <= 0)
 			return rc ? rc : TX_VIA_WAIT;
 	}
-	if (want || tx->closed)
-		tx->tcp_after = 1;
 	ret_plan->limit = want;
 	return TX_VIA_TCP;
 }
@@ -180,12 +184,12 @@ int lane_tx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 			lane_tx_end(lane);
 			break;
 		case TX_ENDED:
-			if (!tx_stop_unanswered(lane))
-				return tx_route_ended(lane, want, ret_plan);
-			if (tx_stop_has_backlog(lane))
+			if (tx_stop_is_due(lane))
 				return TX_VIA_STOP;
-			tx_answer_stop(lane, tx->end);
-			break;
+			rc = tx_route_ended(lane, want, ret_plan);
+			if (rc == TX_VIA_TCP)
+				tx_go_on(lane, want);
+			return rc;
 		default:
 			return -EBADMSG;
 		}
@@ -226,7 +230,7 @@ int lane_tx_leave(struct lane *lane)
 	int rc;
 
 	lane->st->tx.leaving = 1;
-	rc = lane_tx_route(lane, 0, &plan);
+	rc = lane_tx_route(lane, 1, &plan);
 	return rc < 0 ? rc : rc == TX_VIA_TCP;
 }
 

@@ -61,9 +61,9 @@ int peer_refresh_rx(struct lane *lane)
 
 	if (seq == rx->peer_seq)
 		return 0;
-	/* What ends a segment is loaded first, so that a start announced before is not missed. */
-	if (opt_load(&peer->tx_end, &rx->peer_tx_end) || flag_load(&peer->lost, &rx->peer_lost) ||
-	    opt_load(&peer->stop_ack, &rx->peer_stop_ack) ||
+	/* What was stored last is loaded first, so that nothing that came before it is missed. */
+	if (opt_load(&peer->stop_ack, &rx->peer_stop_ack) ||
+	    opt_load(&peer->tx_end, &rx->peer_tx_end) || flag_load(&peer->lost, &rx->peer_lost) ||
 	    opt_load(&peer->tx_start, &rx->peer_tx_start))
 		return -EBADMSG;
 	/* No start before this side allowed it. */
@@ -73,9 +73,13 @@ int peer_refresh_rx(struct lane *lane)
 	if (rx->peer_tx_end != OPT_NONE && rx->peer_tx_start == OPT_NONE &&
 	    opt_value(rx->peer_tx_end) != 0)
 		return -EBADMSG;
-	/* Nobody answers what was not asked, or ends before what we have consumed. */
-	if (rx->peer_stop_ack != OPT_NONE && atomic_load(&lane->own->rx_stop) == OPT_NONE)
+	/* TCP goes on at the end, or where it was asked to; and nowhere without an end. */
+	if (rx->peer_stop_ack != OPT_NONE &&
+	    (rx->peer_tx_end == OPT_NONE ||
+	     (rx->peer_stop_ack != rx->peer_tx_end &&
+	      rx->peer_stop_ack != atomic_load(&lane->own->rx_stop))))
 		return -EBADMSG;
+	/* Nobody ends before what we have consumed. */
 	if (rx->peer_tx_end != OPT_NONE && opt_value(rx->peer_tx_end) < rx->cons.v)
 		return -EBADMSG;
 	rx->peer_seq = seq;
