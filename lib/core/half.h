@@ -48,6 +48,7 @@ struct half_ctl {
 
 	/* Line 8: rarer state words, covered by state_seq too. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t closing; /* 1: the last holder closes */
+	_Atomic uint64_t rx_resume;   /* enum half_resume: rx_stop is taken back */
 	_Atomic uint64_t shut;	      /* 1: a FIN of this side's own will follows */
 	_Atomic uint64_t lost;	      /* 1: the lane is dead (written by the feeding daemon) */
 	_Atomic uint64_t replayed;    /* opt ring offset up to which the daemon has replayed */
@@ -57,6 +58,17 @@ struct half_ctl {
 };
 
 _Static_assert(sizeof(struct half_ctl) <= HALF_CTL_BYTES, "control words fit their page");
+
+/*
+ * Taking an unanswered rx_stop back. Asker and answerer may cross, so it is asked first; what the
+ * asker then finds of an answer decides, and the answerer goes by that.
+ */
+enum half_resume {
+	RESUME_NONE,
+	RESUME_ASKED,
+	RESUME_DONE, /* the ring goes on, whatever the answer says */
+	RESUME_VOID, /* too late: the answer stands */
+};
 
 /* "Not yet", and a value, in one word. A value of UINT64_MAX cannot be told and is never used. */
 #define OPT_NONE 0u

@@ -107,14 +107,14 @@ struct lane_plan {
 struct lane_state {
 	struct {
 		uint32_t phase;
-		uint8_t leaving;   /* end as soon as it is allowed */
-		uint8_t closed;	   /* no byte follows: shutdown or close */
-		uint8_t no_start;  /* a pin forbids a start */
-		uint8_t fin;	   /* TCP has shown the peer's FIN, or an error */
+		uint8_t leaving;  /* end as soon as it is allowed */
+		uint8_t closed;	  /* no byte follows: shutdown or close */
+		uint8_t no_start; /* a pin forbids a start */
+		uint8_t fin;	  /* TCP has shown the peer's FIN, or an error */
 		uint8_t lost;
 		/* The peer's words as last validated. */
 		uint8_t peer_ready, peer_rx_ready, peer_rx_seen, peer_leave, peer_closing;
-		uint8_t peer_shut;
+		uint8_t peer_shut, peer_resume;
 		uint64_t peer_seq;
 		uint64_t peer_rx_stop;
 		struct ring_off peer_cons;
@@ -268,6 +268,10 @@ int lane_rx_stop(struct lane *lane);
 /* The state of a stop: 1 TCP is next, 0 no answer yet, -EAGAIN the peer cannot (the ring goes on
  * here), -EBADMSG. */
 int lane_rx_stop_poll(struct lane *lane);
+
+/* Wait no longer for an answer: 1 if it has just come and TCP is next, 0 if the ring goes on here
+ * (for the rest of the epoch), -EBADMSG. */
+int lane_rx_resume(struct lane *lane);
 
 /* The lock was taken from a holder that died: bring the state in line with the own half. Bells are
  * due afterwards. */

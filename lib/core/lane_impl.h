@@ -23,7 +23,9 @@ static inline struct ring_off lane_owed(const struct lane *lane)
 {
 	uint64_t stop_ack = atomic_load(&lane->own->stop_ack);
 
-	return ring_off(stop_ack == OPT_NONE ? atomic_load(&lane->own->prod) : opt_value(stop_ack));
+	if (stop_ack == OPT_NONE || atomic_load(&lane->peer->rx_resume) == RESUME_DONE)
+		return ring_off(atomic_load(&lane->own->prod));
+	return ring_off(opt_value(stop_ack));
 }
 
 /* Whether the daemon has vouched for all that was produced here. 1, 0 or -EBADMSG. */

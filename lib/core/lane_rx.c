@@ -48,7 +48,8 @@ static void rx_see_stop_ack(struct lane *lane)
 	typeof(lane->st->rx) *rx = &lane->st->rx;
 	uint64_t stop = atomic_load(&lane->own->rx_stop);
 
-	if (stop == OPT_NONE || rx->peer_stop_ack == OPT_NONE)
+	if (stop == OPT_NONE || rx->peer_stop_ack == OPT_NONE ||
+	    atomic_load(&lane->own->rx_resume) == RESUME_DONE)
 		return;
 	rx->frozen = 0;
 	if (rx->peer_stop_ack == stop)
@@ -185,7 +186,28 @@ int lane_rx_stop_poll(struct lane *lane)
 		return -EBADMSG;
 	if (rx->phase == RX_ENDED)
 		return 1;
-	return rx->peer_stop_ack == OPT_NONE ? 0 : -EAGAIN;
+	return rx->frozen ? 0 : -EAGAIN;
+}
+
+int lane_rx_resume(struct lane *lane)
+{
+	typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	if (lane_rx_settle(lane))
+		return -EBADMSG;
+	if (rx->frozen) {
+		/* Partner: lane_tx_stop() of the peer. Its answer is found now or never counts. */
+		own_announce(lane->own, &lane->own->rx_resume, RESUME_ASKED);
+		if (lane_rx_settle(lane))
+			return -EBADMSG;
+	}
+	if (atomic_load(&lane->own->rx_resume) == RESUME_ASKED) {
+		own_announce(lane->own, &lane->own->rx_resume,
+			     rx->phase == RX_ENDED ? RESUME_VOID : RESUME_DONE);
+		wake_due_state(&rx->wake);
+		rx->frozen = 0;
+	}
+	return rx->phase == RX_ENDED;
 }
 
 void lane_rx_recover(struct lane *lane)
@@ -194,7 +216,8 @@ void lane_rx_recover(struct lane *lane)
 
 	rx->cons = ring_off(atomic_load(&lane->own->cons));
 	rx->rx_ready = atomic_load(&lane->own->rx_ready) != 0;
-	rx->frozen = atomic_load(&lane->own->rx_stop) != OPT_NONE;
+	rx->frozen = atomic_load(&lane->own->rx_stop) != OPT_NONE &&
+		     atomic_load(&lane->own->rx_resume) != RESUME_DONE;
 	/* All but the last phase follow from the words and the TCP count. */
 	if (rx->phase != RX_ENDED)
 		rx->phase = RX_TCP;
@@ -202,4 +225,7 @@ void lane_rx_recover(struct lane *lane)
 	own_touch(lane->own);
 	wake_due_state(&rx->wake);
 	rx->peer_seq = 0;
+	/* The peer may wait for a decision. A fault is for the next call to find. */
+	if (atomic_load(&lane->own->rx_resume) == RESUME_ASKED)
+		(void)lane_rx_resume(lane);
 }

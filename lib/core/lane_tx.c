@@ -23,8 +23,9 @@ static bool tx_stop_is_due(const struct lane *lane)
 {
 	const typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	return tx->peer_rx_stop != OPT_NONE && atomic_load(&lane->own->stop_ack) == OPT_NONE &&
-	       !tx->lost && opt_value(tx->peer_rx_stop) < tx->end.v;
+	return tx->peer_rx_stop != OPT_NONE && tx->peer_resume == RESUME_NONE &&
+	       atomic_load(&lane->own->stop_ack) == OPT_NONE && !tx->lost &&
+	       opt_value(tx->peer_rx_stop) < tx->end.v;
 }
 
 /* Answer: TCP goes on at @from. */
@@ -53,8 +54,13 @@ int lane_tx_stop(struct lane *lane)
 
 	if (tx->phase != TX_ENDED || !tx_stop_is_due(lane))
 		return 0;
-	if (peer_refresh_cons(lane) || !ring_off_eq(tx->peer_cons, stop))
+	if (peer_refresh_cons(lane))
 		return -EBADMSG;
+	if (!ring_off_eq(tx->peer_cons, stop) &&
+	    atomic_load(&lane->peer->rx_resume) != RESUME_DONE)
+		return -EBADMSG;
+	/* Partner: lane_rx_resume() of the peer. It finds the answer, or the next route finds that
+	 * it looks for one. */
 	tx_answer_stop(lane, stop);
 	return 0;
 }
@@ -71,10 +77,13 @@ int lane_tx_backlog(struct lane *lane, struct tcp_count written, struct lane_pla
 	uint64_t stop = atomic_load(&lane->own->stop_ack);
 	struct ring_off end = tx->end, next;
 
-	/* Nothing but backlog goes to TCP between the start and its end. */
 	if (tx->phase != TX_ENDED || stop == OPT_NONE || tcp_count_lt(written, tx->start))
 		return -EBADMSG;
+	/* From the start on nothing goes to TCP before the backlog. Behind it others may have sent
+	 * already, if who sent its last byte died before it could say so. */
 	next = ring_off_add(ring_off(opt_value(stop)), tcp_count_dist(tx->start, written));
+	if (ring_off_lt(end, next) || tx->peer_resume == RESUME_DONE)
+		next = end;
 	if (!tx_backlog_ok(lane, next, end))
 		return -EBADMSG;
 	tx->backlog = next;
@@ -118,7 +127,9 @@ static bool tx_ends(const struct lane *lane)
 
 	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. And
 	 * behind a FIN of the peer rx_seen is there or the peer is not. */
-	if (tx->closed || tx->peer_closing || tx->lost || tx->fin || tx->peer_rx_stop != OPT_NONE)
+	if (tx->closed || tx->peer_closing || tx->lost || tx->fin)
+		return true;
+	if (tx->peer_rx_stop != OPT_NONE && tx->peer_resume == RESUME_NONE)
 		return true;
 	/* Bytes will follow on TCP: only once the reader cannot run past tx_start any more, unless
 	 * there is nothing that it could miss. */
@@ -153,6 +164,9 @@ static int tx_route_ended(struct lane *lane, uint64_t want, struct lane_plan *re
 
 	if (!tx_backlog_ok(lane, tx->backlog, tx->end))
 		return -EBADMSG;
+	/* The peer is about to decide, unless it died in the middle of it. */
+	if (tx->peer_resume == RESUME_ASKED && !(tx->fin && !tx->peer_shut))
+		return TX_VIA_WAIT;
 	if (ring_off_lt(tx->backlog, tx->end))
 		return TX_VIA_BACKLOG;
 	if (tx->lost || lane->remote) {

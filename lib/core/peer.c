@@ -3,15 +3,21 @@
 
 #include "core/peer.h"
 
-/* A flag only ever goes from 0 to 1. */
-static int flag_load(const _Atomic uint64_t *word, uint8_t *known)
+/* A small word only ever grows. */
+static int small_load(const _Atomic uint64_t *word, uint8_t most, uint8_t *known)
 {
 	uint64_t v = atomic_load(word);
 
-	if (v > 1 || v < *known)
+	if (v > most || v < *known)
 		return -EBADMSG;
 	*known = (uint8_t)v;
 	return 0;
+}
+
+/* A flag goes from 0 to 1. */
+static int flag_load(const _Atomic uint64_t *word, uint8_t *known)
+{
+	return small_load(word, 1, known);
 }
 
 /* An optional word is set once and then stays. */
@@ -39,7 +45,8 @@ int peer_refresh_tx(struct lane *lane)
 	    flag_load(&peer->leave, &tx->peer_leave) ||
 	    flag_load(&peer->closing, &tx->peer_closing) ||
 	    flag_load(&peer->shut, &tx->peer_shut) || flag_load(&peer->lost, &tx->lost) ||
-	    opt_load(&peer->rx_stop, &tx->peer_rx_stop))
+	    opt_load(&peer->rx_stop, &tx->peer_rx_stop) ||
+	    small_load(&peer->rx_resume, RESUME_VOID, &tx->peer_resume))
 		return -EBADMSG;
 	if (tx->peer_ready && atomic_load(&peer->epoch) != lane->st->epoch)
 		return -EBADMSG;
@@ -94,9 +101,10 @@ int peer_refresh_cons(struct lane *lane)
 	if (cons < tx->peer_cons.v || cons > tx->prod.v || tx->prod.v - cons > lane->own_bytes)
 		return -EBADMSG;
 	/* A reader that asked for TCP from an offset on consumes nothing behind it, unless it was
-	 * answered that TCP goes on at the end of the ring instead. */
+	 * answered that TCP goes on at the end of the ring instead, or has taken that back. */
 	if (tx->peer_rx_stop != OPT_NONE && cons > opt_value(tx->peer_rx_stop) &&
-	    atomic_load(&lane->own->stop_ack) == tx->peer_rx_stop)
+	    atomic_load(&lane->own->stop_ack) == tx->peer_rx_stop &&
+	    atomic_load(&lane->peer->rx_resume) != RESUME_DONE)
 		return -EBADMSG;
 	tx->peer_cons = ring_off(cons);
 	return 0;
