@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdint.h>
+
+#include "core/lane.h"
+#include "sim/plan.h"
+
+/*
+ * The daemon of the host: pairs the two ends, hands out fresh halves for each epoch, and rings both
+ * bells when a process dies. It may die itself and be succeeded.
+ */
+
+/* The halves of an epoch, kept to the end of the run. */
+struct epoch {
+	struct half_ctl *half[2]; /* that of side s, written by it */
+	uint64_t ring_bytes[2];
+};
+
+struct daemon {
+	struct epoch epoch[PLAN_EPOCHS_MAX];
+	unsigned int epochs; /* begun so far */
+	bool dead;
+	unsigned int deaths; /* of processes, that it has not rung for */
+};
+
+extern struct daemon daemons;
+
+void daemon_start(void);
+void daemon_free(void);
+/* A process of a side died. */
+void daemon_hear_death(void);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "sim/io.h"
+#include "sim/oracle.h"
+#include "sim/plan.h"
+
+/* The epoch may be over: tell the daemon, and perhaps forget the lane. */
+static int report_drained(struct side *side)
+{
+	int rc;
+
+	if (side->drained || side->lane.st->tx.phase != TX_ENDED ||
+	    side->lane.st->rx.phase != RX_ENDED)
+		return 0;
+	side_lock_tx(side);
+	side_lock_rx(side);
+	rc = side->drained ? 0 : lane_is_done(&side->lane);
+	if (rc == 1) {
+		sim_trace("side %u has drained epoch %u", side->id, side->lane.st->epoch);
+		side->drained = true;
+		cover(COVER_DRAINED);
+		if (sim_chance(50))
+			side->lane_on = false;
+	}
+	side_unlock_rx(side);
+	side_unlock_tx(side);
+	return rc < 0 ? rc : 0;
+}
+
+int io_maintain(struct thread *thread, struct need *need)
+{
+	struct side *side = thread->side;
+	struct need more;
+	ssize_t n;
+
+	if (!side->lane_on || side->bare)
+		return 0;
+	/* Errors of the connection are for the call itself to find. */
+	if (io_receive_try(thread, 0, &more) == -EBADMSG)
+		return -EBADMSG;
+	n = io_send_try(thread, 0, &more);
+	if (n == -EBADMSG)
+		return -EBADMSG;
+	if (n == -EAGAIN)
+		need->events |= more.events & KERNEL_OUT;
+	return side->lane_on ? report_drained(side) : 0;
+}
+
+/* Until the own direction is on TCP: 1; 0 when @until has passed; -errno. */
+static int wait_tcp(struct thread *thread, uint64_t until)
+{
+	struct side *side = thread->side;
+	struct lane_plan lane_plan;
+	struct mark mark;
+	struct need need, more;
+	int rc;
+
+	for (;;) {
+		mark = thread_mark(thread);
+		side_lock_tx(side);
+		rc = io_tx_route(side, 1, &lane_plan);
+		side_unlock_tx(side);
+		if (rc < 0 || rc == TX_VIA_TCP)
+			return rc < 0 ? rc : 1;
+		if (kernel.sock[side->id].err)
+			return -kernel.sock[side->id].err;
+		if (sched.now >= until)
+			return 0;
+		need.kinds = WAKE_ALL;
+		need.events = KERNEL_ERR | (rc == TX_VIA_BACKLOG ? KERNEL_OUT : 0);
+		if (io_receive_try(thread, 0, &more) < 0)
+			return -EBADMSG;
+		thread_sleep(thread, &mark, &need, until - sched.now);
+	}
+}
+
+void io_shutdown(struct thread *thread)
+{
+	struct side *side = thread->side;
+	bool on;
+	int rc = 0;
+
+	side_read_mail(thread);
+	side_lock_tx(side);
+	side_lock_rx(side);
+	/* Under the lock: an epoch that begins from here on begins closed. */
+	side->shut = true;
+	on = side->lane_on && !side->bare;
+	if (on)
+		rc = lane_tx_close(&side->lane);
+	side_unlock_rx(side);
+	side_unlock_tx(side);
+	if (on && !rc)
+		rc = wait_tcp(thread, SCHED_FOREVER);
+	if (rc == -EBADMSG)
+		side_broken(side);
+	sim_step();
+	sim_trace("side %u shuts", side->id);
+	oracle_shut(side->id);
+	kernel_shutdown(side->id);
+	cover(COVER_SHUTDOWN);
+}
+
+void io_close(struct thread *thread, uint64_t ticks)
+{
+	struct side *side = thread->side;
+	int rc = 0;
+
+	side_read_mail(thread);
+	if (side->lane_on && !side->bare) {
+		side_lock_tx(side);
+		side_lock_rx(side);
+		rc = lane_close(&side->lane);
+		if (rc == 1) {
+			kernel.sock[side->id].linger0 = true;
+			cover(COVER_CLOSE_UNREAD);
+		}
+		side_unlock_rx(side);
+		side_unlock_tx(side);
+		if (rc >= 0)
+			rc = wait_tcp(thread, sched.now + ticks);
+		/* Not all of a backlog went in time: the close will be a reset. */
+		if (!rc)
+			oracle_excuse();
+	}
+	if (rc == -EBADMSG)
+		side_broken(side);
+	sim_step();
+	sim_trace("side %u closes", side->id);
+	oracle_shut(side->id);
+	kernel_close(side->id);
+}
+
+void io_leave(struct thread *thread)
+{
+	struct side *side = thread->side;
+
+	if (!side->lane_on || side->bare)
+		return;
+	side_lock_tx(side);
+	side_lock_rx(side);
+	lane_leave(&side->lane);
+	side_unlock_rx(side);
+	side_unlock_tx(side);
+	cover(COVER_LEAVE);
+}
+
+/* Ask for the rest on TCP and wait for the answer. */
+static int hand_over_receive(struct thread *thread, uint64_t until)
+{
+	struct need need = {WAKE_ALL, KERNEL_GONE}, more;
+	struct side *side = thread->side;
+	struct mark mark;
+	int rc;
+
+	side_lock_rx(side);
+	rc = lane_rx_stop(&side->lane);
+	side_unlock_rx(side);
+	while (!rc && sched.now < until) {
+		mark = thread_mark(thread);
+		side_lock_rx(side);
+		rc = lane_rx_stop_poll(&side->lane);
+		side_unlock_rx(side);
+		if (rc)
+			break;
+		if (kernel_events(side->id) & KERNEL_GONE)
+			return -ECONNRESET;
+		if (io_send_try(thread, 0, &more) == -EBADMSG)
+			return -EBADMSG;
+		thread_sleep(thread, &mark, &need, until - sched.now);
+	}
+	if (rc)
+		return rc;
+	side_lock_rx(side);
+	rc = lane_rx_resume(&side->lane);
+	side_unlock_rx(side);
+	cover(COVER_STOP_RESUMED);
+	return rc;
+}
+
+int io_hand_over(struct thread *thread, uint64_t ticks)
+{
+	uint64_t until = sched.now + ticks;
+	struct side *side = thread->side;
+	int rc;
+
+	if (side->bare)
+		return 0;
+	side_lock_tx(side);
+	side->pinned = side->lane_on;
+	side_unlock_tx(side);
+	if (!side->pinned)
+		return 0;
+	cover(COVER_STOP_ASKED);
+	rc = hand_over_receive(thread, until);
+	if (rc == -EAGAIN)
+		cover(COVER_STOP_REFUSED);
+	if (rc == 1) {
+		cover(COVER_STOP_ANSWERED);
+		side_lock_tx(side);
+		rc = lane_tx_leave(&side->lane);
+		side_unlock_tx(side);
+		if (rc >= 0)
+			rc = wait_tcp(thread, until);
+	}
+	if (rc == 1 && plan.side[side->id].bare) {
+		side->bare = true;
+		cover(COVER_BARE);
+	}
+	side->pinned = false;
+	return rc;
+}
