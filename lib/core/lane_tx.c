@@ -56,8 +56,7 @@ int lane_tx_stop(struct lane *lane)
 		return 0;
 	if (peer_refresh_cons(lane))
 		return -EBADMSG;
-	if (!ring_off_eq(tx->peer_cons, stop) &&
-	    atomic_load(&lane->peer->rx_resume) != RESUME_DONE)
+	if (!ring_off_eq(tx->peer_cons, stop) && atomic_load(&lane->peer->rx_resume) != RESUME_DONE)
 		return -EBADMSG;
 	/* Partner: lane_rx_resume() of the peer. It finds the answer, or the next route finds that
 	 * it looks for one. */
