@@ -63,6 +63,24 @@ static json_t *connection_json(const struct end *end, const char *comm)
 			 json_pack("{s:o}", "rx", count(totals.rx_changes)));
 }
 
+/* A process may call itself anything; JSON takes UTF-8 only. */
+static void read_comm(pid_t pid, char comm[PROC_COMM_BYTES])
+{
+	json_t *probe;
+
+	if (proc_comm(pid, comm) < 0)
+		strcpy(comm, "?");
+	probe = json_string(comm);
+	if (probe) {
+		json_decref(probe);
+		return;
+	}
+	for (char *at = comm; *at; at++) {
+		if (*at & 0x80)
+			*at = '?';
+	}
+}
+
 static json_t *event_json(const struct history_event *event)
 {
 	const char *reason = event->reason ? reason_text(event->reason) : "";
@@ -110,8 +128,7 @@ static json_t *connections_json(struct server *server, const struct session *ask
 
 		if (!is_wanted(session, asker, query) || list_is_empty(&session->ends))
 			continue;
-		if (proc_comm(session->pid, comm) < 0)
-			strcpy(comm, "?");
+		read_comm(session->pid, comm);
 		list_for_each (e, &session->ends) {
 			struct end *end = list_entry(e, struct end, link);
 

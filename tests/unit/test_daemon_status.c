@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "lib/lane.h"
@@ -95,6 +96,26 @@ TAP_CASE(ss_shows_a_connection_and_its_live_bytes)
 	CHECK_EQ(number(shown, "lane_bytes", "tx"), 1000);
 	CHECK_EQ(number(shown, "lane_changes", "rx"), 2);
 	json_decref(answer);
+	lane_close(ends);
+	shuntd_stop(&daemon);
+}
+
+TAP_CASE(a_process_may_have_any_name)
+{
+	const char *name = "a\xff\"\\\x01\xc3";
+	struct shuntd daemon;
+	struct lane_end ends[2];
+	json_t *answer;
+	int tcp[2];
+
+	REQUIRE(shuntd_start(&daemon, ""));
+	REQUIRE_OK(net_pair(NET_V4, tcp));
+	REQUIRE(lane_init(&daemon, tcp, ends) && lane_pair(ends, 1));
+	REQUIRE_OK(prctl(PR_SET_NAME, name));
+	CHECK_STR(string(connection(ends[0].sock, CTL_QUERY_SS, tcp[0], &answer), "comm"),
+		  "a?\"\\??");
+	json_decref(answer);
+	prctl(PR_SET_NAME, "unit-daemon_status");
 	lane_close(ends);
 	shuntd_stop(&daemon);
 }
