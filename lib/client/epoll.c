@@ -25,7 +25,8 @@ struct look {
 	struct epentry *entry;
 	struct sock *sock;
 	uint32_t gen;
-	bool tcp_moved;
+	bool tcp_news;	/* an edge of TCP was taken */
+	bool tcp_moved; /* TCP has something to tell still */
 	short want;
 	struct ready ready;
 	short got;
@@ -50,7 +51,7 @@ static void batch_take(struct epset *set, struct batch *batch, int most)
 			.entry = entry,
 			.sock = entry->sock,
 			.gen = entry->gen,
-			.tcp_moved = entry->tcp_moved,
+			.tcp_news = entry->tcp_moved,
 			.want = (short)(entry->user.events & EPOLL_POLL_BITS),
 		};
 		entry->tcp_moved = false;
@@ -64,20 +65,19 @@ static void look_at(struct look *look)
 	struct pollfd tcp = {0};
 
 	ready_look(look->sock, look->want, true, &look->ready);
-	if (look->tcp_moved || (look->ready.ask & (POLLIN | POLLOUT))) {
+	if (look->tcp_news || (look->ready.ask & (POLLIN | POLLOUT))) {
 		tcp = (struct pollfd){.fd = look->sock->fd, .events = look->ready.ask};
 		sys_poll(&tcp, 1, 0);
 	}
 	look->got = ready_merge(look->sock, look->want, &look->ready, tcp.revents);
-	if (tcp.revents)
-		look->tcp_moved = true;
+	look->tcp_moved = tcp.revents; /* until TCP is quiet again */
 }
 
 /* Edge-triggered: leave out what the program has been told already. */
 static short only_news(struct epentry *entry, const struct look *look)
 {
 	const struct wake_mark *mark = &look->ready.mark;
-	bool news = look->tcp_moved || mark->prod != entry->told_prod ||
+	bool news = look->tcp_news || mark->prod != entry->told_prod ||
 		    mark->peer_seq != entry->told_seq;
 	bool space = !entry->told_out || atomic_exchange(&look->sock->tx_again, 0);
 	short got = look->got;
@@ -99,15 +99,16 @@ static bool settle_entry(struct look *look, struct epoll_event *ret_event)
 	short got = look->got;
 	bool edge;
 
-	if (entry->gen != look->gen || !entry->set || !entry->inner || entry->disabled)
+	if (entry->gen != look->gen || !entry->set || !entry->inner)
 		return false; /* it was removed, or went back to the program's set */
+	entry->tcp_moved |= look->tcp_moved;
+	if (entry->parked || entry->disabled)
+		return false;
 	edge = entry->user.events & EPOLLET;
 	/* Level-triggered and ready: it is looked at again next time. All else waits for an edge,
 	 * unless something moved since the look. */
-	if ((got && !edge) || !ready_arm(look->sock, &look->ready)) {
-		entry->tcp_moved = look->tcp_moved;
+	if ((got && !edge) || !ready_arm(look->sock, &look->ready))
 		epset_list(entry);
-	}
 	if (edge)
 		got = only_news(entry, look);
 	if (!got)
@@ -199,7 +200,8 @@ static void drain_inner(struct epset *set)
 			if (!entry || !entry->inner)
 				continue;
 			entry->tcp_moved |= tcp;
-			epset_list(entry);
+			if (!entry->parked)
+				epset_list(entry);
 		}
 		epset_unlock();
 	} while (n == EPOLL_BATCH);
@@ -234,15 +236,15 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 		       uint64_t deadline, const sigset_t *mask)
 {
 	uint64_t left, now;
+	int n, harvested, rc;
 	bool inner;
-	int n, rc;
 
 	for (;;) {
 		if (session_calls())
 			session_poll();
 		now = deadline == WAIT_FOREVER ? 0 : clock_now_ns();
 		left = deadline == WAIT_FOREVER ? UINT64_MAX : now < deadline ? deadline - now : 0;
-		n = harvest(set, events, max, left != 0);
+		n = harvested = harvest(set, events, max, left != 0);
 		if (n == max)
 			return n;
 		/* What moved while it was being armed is on the list again: do not sleep. */
@@ -255,7 +257,10 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 		n += rc;
 		if (inner) {
 			drain_inner(set);
-			n += n < max ? harvest(set, events + n, max - n, false) : 0;
+			/* After a harvest its level-triggered entries are listed again, and no
+			 * descriptor is to be reported twice. */
+			if (!harvested && n < max)
+				n += harvest(set, events + n, max - n, false);
 		}
 		if (n || (deadline != WAIT_FOREVER && clock_now_ns() >= deadline))
 			return n;

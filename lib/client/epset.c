@@ -5,7 +5,7 @@
 
 #include "client/bell.h"
 #include "client/demote.h"
-#include "client/epset.h"
+#include "client/epentry.h"
 #include "client/fdtable.h"
 #include "client/ownfd.h"
 #include "client/pool.h"
@@ -13,24 +13,19 @@
 #include "os/fd.h"
 #include "os/syswait.h"
 
-/* Sockets in sets, and sets, of one process. Chosen: as many as there can be tracked sockets, and
- * more sets than threads; only what is used takes memory. */
-#define EPSET_ENTRIES 131072u
+/* Sets of one process. Chosen: more than threads; only what is used takes memory. */
 #define EPSET_SETS 4096u
-/* A tag is an entry's index, its generation, and whether TCP moved. */
-#define TAG_TCP 1u
 
-static struct pool entry_pool, set_pool;
+static struct pool set_pool;
 static _Atomic(struct epset *) *set_slots; /* by descriptor */
-static struct epentry *entry_free;
 static struct epset *set_free;
-static uint32_t entry_top, set_top;
+static uint32_t set_top;
 static pthread_mutex_t epset_mutex = PTHREAD_MUTEX_INITIALIZER;
 
 int epset_init(void)
 {
 	struct pool slots;
-	int rc = pool_init(&entry_pool, sizeof(struct epentry), EPSET_ENTRIES, 0);
+	int rc = entry_pool_init();
 
 	if (!rc)
 		rc = pool_init(&set_pool, sizeof(struct epset), EPSET_SETS, 0);
@@ -76,102 +71,14 @@ static struct epset *set_make(int epfd)
 	return set;
 }
 
-static struct epentry *entry_make(struct epset *set, struct sock *sock, int fd)
-{
-	struct epentry *entry = entry_free;
-	uint32_t index, gen;
-
-	if (entry) {
-		entry_free = entry->sock_next;
-		index = entry->index;
-		gen = entry->gen;
-	} else if (entry_top < entry_pool.capacity) {
-		index = entry_top;
-		gen = 0;
-		entry = pool_at(&entry_pool, entry_top++);
-	} else {
-		return NULL;
-	}
-	*entry = (struct epentry){
-		.set = set, .sock = sock, .fd = fd, .index = index, .gen = gen + 1};
-	entry->sock_next = sock->entries;
-	sock->entries = entry;
-	return entry;
-}
-
-static struct epentry *entry_find(int epfd, int fd, struct sock *sock)
-{
-	struct epset *set = epset_get(epfd);
-
-	for (struct epentry *e = set ? sock->entries : NULL; e; e = e->sock_next)
-		if (e->set == set && e->fd == fd)
-			return e;
-	return NULL;
-}
-
-void epset_list(struct epentry *entry)
-{
-	struct epset *set = entry->set;
-
-	if (entry->listed)
-		return;
-	entry->listed = true;
-	entry->ready_next = NULL;
-	entry->ready_prev = set->ready_tail;
-	*(set->ready_tail ? &set->ready_tail->ready_next : &set->ready_head) = entry;
-	set->ready_tail = entry;
-}
-
-void epset_unlist(struct epentry *entry)
-{
-	struct epset *set = entry->set;
-
-	if (!entry->listed)
-		return;
-	entry->listed = false;
-	*(entry->ready_prev ? &entry->ready_prev->ready_next : &set->ready_head) =
-		entry->ready_next;
-	*(entry->ready_next ? &entry->ready_next->ready_prev : &set->ready_tail) =
-		entry->ready_prev;
-}
-
 void epset_kick(struct epset *set)
 {
-	bell_ring(set->kick);
+	/* A thread that is about to sleep counts itself first and looks at the list afterwards. */
+	if (atomic_load(&set->waiters) || set->outer)
+		bell_ring(set->kick);
 }
 
-static uint64_t entry_tag(const struct epentry *entry, bool tcp)
-{
-	return (uint64_t)entry->index << 32 | (entry->gen << 1) | (tcp ? TAG_TCP : 0);
-}
-
-struct epentry *epset_entry(uint64_t tag, bool *ret_tcp)
-{
-	uint32_t index = (uint32_t)(tag >> 32);
-	struct epentry *entry;
-
-	if (index >= entry_top)
-		return NULL;
-	entry = pool_at(&entry_pool, index);
-	*ret_tcp = tag & TAG_TCP;
-	return entry->set && entry_tag(entry, *ret_tcp) == tag ? entry : NULL;
-}
-
-static int inner_add(int inner, int fd, uint32_t events, uint64_t tag)
-{
-	struct epoll_event event = {.events = events, .data.u64 = tag};
-
-	return sys_epoll_ctl(inner, EPOLL_CTL_ADD, fd, &event);
-}
-
-static void ctl_del(int epfd, int fd)
-{
-	struct epoll_event event = {0};
-
-	sys_epoll_ctl(epfd, EPOLL_CTL_DEL, fd, &event);
-}
-
-static int set_open_inner(struct epset *set)
+int set_open_inner(struct epset *set)
 {
 	int rc;
 
@@ -193,7 +100,7 @@ static int set_open_inner(struct epset *set)
 	return rc;
 }
 
-static int set_watch_session(struct epset *set)
+int set_watch_session(struct epset *set)
 {
 	int fd = session_fd();
 
@@ -203,101 +110,32 @@ static int set_watch_session(struct epset *set)
 	return fd < 0 ? 0 : inner_add(set->inner, fd, EPOLLIN | EPOLLET, EPSET_TAG_SESSION);
 }
 
-static int entry_watch(struct epentry *entry)
-{
-	struct sock *sock = entry->sock;
-	int rc = set_open_inner(entry->set);
-
-	if (rc || entry->watched)
-		return rc;
-	rc = inner_add(entry->set->inner, sock->bell_own, EPOLLIN | EPOLLET,
-		       entry_tag(entry, false));
-	if (!rc)
-		rc = inner_add(entry->set->inner, entry->fd,
-			       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET, entry_tag(entry, true));
-	if (rc) {
-		ctl_del(entry->set->inner, sock->bell_own);
-		return rc;
-	}
-	entry->watched = true;
-	entry->set->n_inner++;
-	return 0;
-}
-
-static void entry_unwatch(struct epentry *entry)
-{
-	if (!entry->watched)
-		return;
-	ctl_del(entry->set->inner, entry->sock->bell_own);
-	ctl_del(entry->set->inner, entry->fd);
-	entry->watched = false;
-	entry->set->n_inner--;
-	epset_unlist(entry);
-}
-
-/* Out of the program's set, onto the ready list: whoever sleeps there looks at it. */
-static void entry_enter(struct epentry *entry)
-{
-	if (entry->inner)
-		return;
-	if (!entry->absent)
-		ctl_del(entry->set->epfd, entry->fd);
-	entry->inner = true;
-	entry->absent = false;
-	entry->tcp_moved = true;
-	entry->told_prod = entry->told_seq = UINT64_MAX;
-	entry->told_out = false;
-	epset_list(entry);
-	epset_kick(entry->set);
-}
-
-static void entry_leave(struct epentry *entry)
-{
-	struct epoll_event event = entry->user;
-
-	entry_unwatch(entry);
-	if (!entry->inner)
-		return;
-	entry->inner = false;
-	entry->absent = entry->disabled;
-	if (!entry->disabled)
-		sys_epoll_ctl(entry->set->epfd, EPOLL_CTL_ADD, entry->fd, &event);
-}
-
-static void entry_drop(struct epentry *entry)
-{
-	struct epentry **link = &entry->sock->entries;
-
-	entry_unwatch(entry);
-	while (*link != entry)
-		link = &(*link)->sock_next;
-	*link = entry->sock_next;
-	entry->set = NULL;
-	entry->sock_next = entry_free;
-	entry_free = entry;
-}
-
 /* A wish that is right only as the kernel does it: the socket goes to TCP and stays there. */
 static bool must_stay(const struct epoll_event *event)
 {
 	return event->events & (EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
 }
 
-/* Whatever stage @entry's socket is in. */
-static int entry_settle(struct epentry *entry)
+/* A socket that the kernel has let into the program's set: keep what is asked for. */
+static int entry_begin(int epfd, int fd, struct sock *sock, const struct epoll_event *event)
 {
-	uint32_t stage = sock_stage(entry->sock);
-	int rc = 0;
+	struct epset *set = epset_get(epfd);
+	struct epentry *entry;
+	int rc;
 
-	if (stage_pending(stage)) {
-		rc = set_open_inner(entry->set);
-		if (!rc)
-			rc = set_watch_session(entry->set);
+	if (!set)
+		set = set_make(epfd);
+	entry = set ? entry_make(set, sock, fd) : NULL;
+	if (!entry) {
+		ctl_del(epfd, fd);
+		return -ENOMEM;
 	}
-	if (!rc && entry->sock->bell_own >= 0 && (stage == CONN_MAPPED || stage_on_lane(stage)))
-		rc = entry_watch(entry);
-	if (!rc && stage_on_lane(stage) && entry->watched)
-		entry_enter(entry);
+	entry->user = *event;
+	rc = entry_settle(entry);
+	if (rc) {
+		entry_drop(entry);
+		ctl_del(epfd, fd);
+	}
 	return rc;
 }
 
@@ -305,33 +143,18 @@ int epset_add(int epfd, int fd, struct sock *sock, const struct epoll_event *eve
 {
 	struct epoll_event copy = *event;
 	struct epentry *entry;
-	struct epset *set;
-	int rc;
+	int rc = 0;
 
 	epset_lock();
 	entry = entry_find(epfd, fd, sock);
-	if (entry && (entry->inner || entry->absent)) {
-		epset_unlock();
-		return -EEXIST;
-	}
-	rc = sys_epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &copy); /* the kernel knows what is wrong */
-	if (!rc) {
-		set = epset_get(epfd);
-		if (!set)
-			set = set_make(epfd);
-		entry = set ? entry_make(set, sock, fd) : NULL;
-		if (entry) {
-			entry->user = *event;
-			rc = entry_settle(entry);
-		} else {
-			rc = -ENOMEM;
-		}
-		if (rc) {
-			if (entry)
-				entry_drop(entry);
-			ctl_del(epfd, fd);
-		}
-	}
+	if (entry && entry->parked)
+		entry_want(entry, event);
+	else if (entry && (entry->inner || entry->absent))
+		rc = -EEXIST;
+	else
+		rc = sys_epoll_ctl(epfd, EPOLL_CTL_ADD, fd, &copy); /* knows what is wrong */
+	if (!rc && !entry)
+		rc = entry_begin(epfd, fd, sock, event);
 	epset_unlock();
 	if (!rc && must_stay(event))
 		demote_pin(sock, REASON_UNSERVED_CALL);
@@ -346,20 +169,13 @@ int epset_mod(int epfd, int fd, struct sock *sock, const struct epoll_event *eve
 
 	epset_lock();
 	entry = entry_find(epfd, fd, sock);
-	if (!entry || !entry->inner)
+	if (entry && entry->parked)
+		rc = -ENOENT;
+	else if (!entry || !entry->inner)
 		rc = sys_epoll_ctl(epfd, entry && entry->absent ? EPOLL_CTL_ADD : EPOLL_CTL_MOD, fd,
 				   &copy);
-	if (!rc && entry) {
-		entry->user = *event;
-		entry->disabled = entry->absent = false;
-		entry->told_prod = entry->told_seq = UINT64_MAX;
-		entry->told_out = false;
-		entry->tcp_moved = true;
-		if (entry->inner) {
-			epset_list(entry);
-			epset_kick(entry->set);
-		}
-	}
+	if (!rc && entry)
+		entry_want(entry, event);
 	epset_unlock();
 	if (!rc && must_stay(event))
 		demote_pin(sock, REASON_UNSERVED_CALL);
@@ -374,10 +190,17 @@ int epset_del(int epfd, int fd, struct sock *sock)
 
 	epset_lock();
 	entry = entry_find(epfd, fd, sock);
-	if (!entry || !(entry->inner || entry->absent))
-		rc = sys_epoll_ctl(epfd, EPOLL_CTL_DEL, fd, &event);
-	if (entry)
-		entry_drop(entry);
+	if (entry && entry->parked) {
+		rc = -ENOENT;
+	} else if (entry && entry->inner) {
+		entry->parked = true;
+		epset_unlist(entry);
+	} else {
+		if (!entry || !entry->absent)
+			rc = sys_epoll_ctl(epfd, EPOLL_CTL_DEL, fd, &event);
+		if (entry)
+			entry_drop(entry);
+	}
 	epset_unlock();
 	return rc;
 }
@@ -400,12 +223,7 @@ void epset_dup(int epfd, int new_fd)
 
 static void set_drop(struct epset *set)
 {
-	for (uint32_t i = 0; i < entry_top; i++) {
-		struct epentry *entry = pool_at(&entry_pool, i);
-
-		if (entry->set == set)
-			entry_drop(entry);
-	}
+	entry_drop_all(set);
 	ownfd_close(set->inner);
 	ownfd_close(set->kick);
 	set->inner = set->kick = -1;
@@ -476,8 +294,13 @@ void epset_sock_tcp(struct sock *sock)
 	if (!sock->entries)
 		return;
 	epset_lock();
-	for (struct epentry *e = sock->entries; e; e = e->sock_next)
-		entry_leave(e);
+	for (struct epentry *e = sock->entries, *next; e; e = next) {
+		next = e->sock_next;
+		if (e->parked)
+			entry_drop(e);
+		else
+			entry_leave(e);
+	}
 	epset_unlock();
 }
 

@@ -39,6 +39,7 @@ struct epentry {
 	bool watched;  /* bell and TCP are in the inner epoll */
 	bool inner;    /* … and the descriptor is not in the program's set */
 	bool absent;   /* neither: a one-shot that has fired, after the lane ended */
+	bool parked;   /* removed by the program while inner: kept, for it may come back */
 	bool disabled; /* a one-shot that has fired */
 	bool listed;
 	bool tcp_moved; /* an edge of TCP was taken: ask the kernel */
