@@ -82,6 +82,7 @@ static int step_handover(struct sock *sock, struct wait_for *ret_wait)
 static int step_until(struct sock *sock, demote_step step)
 {
 	uint64_t deadline = clock_now_ns() + (uint64_t)session_settings.demote_wait_ms * 1000000u;
+	struct signal_mark since;
 	struct wait_for wait;
 	int rc;
 
@@ -102,7 +103,8 @@ static int step_until(struct sock *sock, demote_step step)
 		if (rc)
 			return rc == -EBADMSG || rc == 1 ? 0 : rc;
 		turn_all();
-		rc = sock_wait(sock, &wait, deadline);
+		since = signal_mark();
+		rc = sock_wait(sock, &wait, deadline, &since);
 		if (rc == -EAGAIN)
 			return -ETIMEDOUT;
 		if (rc && rc != -EINTR)

@@ -6,6 +6,7 @@
 #include "client/fdtable.h"
 #include "client/ready.h"
 #include "client/session.h"
+#include "client/signal.h"
 #include "client/spin.h"
 #include "client/wait.h"
 #include "os/clock.h"
@@ -209,20 +210,31 @@ static void drain_inner(struct epset *set)
 		session_poll();
 }
 
+/* One call, as far as the kernel is concerned. */
+struct epoll_ask {
+	int ep;
+	uint64_t left_ns;
+	const sigset_t *mask;
+	struct signal_mark since;
+};
+
 /* The kernel's part: its events, ours taken out. Sets *@ret_inner if the inner epoll was among
  * them. A count or -errno. */
-static int ask_kernel(struct epset *set, int ep, struct epoll_event *events, int max,
-		      uint64_t left_ns, const sigset_t *mask, bool *ret_inner)
+static int ask_kernel(struct epset *set, const struct epoll_ask *ask, struct epoll_event *events,
+		      int max, bool *ret_inner)
 {
+	uint64_t left_ns = ask->left_ns;
 	struct timespec ts = {.tv_sec = (time_t)(left_ns / 1000000000u),
 			      .tv_nsec = (long)(left_ns % 1000000000u)};
-	int n = sys_epoll_pwait2(ep, events, max, left_ns == UINT64_MAX ? NULL : &ts, mask);
+	int n = signal_epoll_pwait2(ask->ep, events, max, left_ns == UINT64_MAX ? NULL : &ts,
+				    ask->mask, &ask->since);
 	int kept = 0;
 
 	if (n == -ENOSYS)
-		n = sys_epoll_pwait(
-			ep, events, max,
-			left_ns == UINT64_MAX ? -1 : (int)((left_ns + 999999) / 1000000), mask);
+		n = sys_epoll_pwait(ask->ep, events, max,
+				    left_ns == UINT64_MAX ? -1
+							  : (int)((left_ns + 999999) / 1000000),
+				    ask->mask);
 	for (int i = 0; i < n; i++) {
 		if (events[i].data.u64 == (uint64_t)(uintptr_t)set)
 			*ret_inner = true;
@@ -235,33 +247,35 @@ static int ask_kernel(struct epset *set, int ep, struct epoll_event *events, int
 static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, int max,
 		       uint64_t deadline, const sigset_t *mask)
 {
-	uint64_t left, now;
-	int n, harvested, rc;
+	struct epoll_ask ask = {.ep = ep, .mask = mask, .since = signal_mark()};
+	uint64_t now;
 	bool inner;
+	int n, rc;
 
 	for (;;) {
 		if (session_calls())
 			session_poll();
 		now = deadline == WAIT_FOREVER ? 0 : clock_now_ns();
-		left = deadline == WAIT_FOREVER ? UINT64_MAX : now < deadline ? deadline - now : 0;
-		n = harvested = harvest(set, events, max, left != 0);
+		ask.left_ns = deadline == WAIT_FOREVER ? UINT64_MAX
+			      : now < deadline	       ? deadline - now
+						       : 0;
+		n = harvest(set, events, max, ask.left_ns != 0);
 		if (n == max)
 			return n;
 		/* What moved while it was being armed is on the list again: do not sleep. */
 		if (n || __atomic_load_n(&set->ready_head, __ATOMIC_RELAXED))
-			left = 0;
+			ask.left_ns = 0;
 		inner = false;
-		rc = ask_kernel(set, ep, events + n, max - n, left, mask, &inner);
+		rc = ask_kernel(set, &ask, events + n, max - n, &inner);
 		if (rc < 0)
 			return n ? n : rc;
-		n += rc;
 		if (inner) {
 			drain_inner(set);
-			/* After a harvest its level-triggered entries are listed again, and no
-			 * descriptor is to be reported twice. */
-			if (!harvested && n < max)
-				n += harvest(set, events + n, max - n, false);
+			/* What was reported already is on the list again: not twice in a call. */
+			if (!n)
+				n = rc < max ? harvest(set, events + rc, max - rc, false) : 0;
 		}
+		n += rc;
 		if (n || (deadline != WAIT_FOREVER && clock_now_ns() >= deadline))
 			return n;
 	}

@@ -10,6 +10,7 @@
 #include "client/ownfd.h"
 #include "client/pool.h"
 #include "client/session.h"
+#include "client/signal.h"
 #include "os/fd.h"
 #include "os/syswait.h"
 
@@ -38,12 +39,14 @@ int epset_init(void)
 
 void epset_lock(void)
 {
+	section_enter();
 	pthread_mutex_lock(&epset_mutex);
 }
 
 void epset_unlock(void)
 {
 	pthread_mutex_unlock(&epset_mutex);
+	section_leave();
 }
 
 struct epset *epset_get(int epfd)

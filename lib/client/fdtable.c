@@ -4,6 +4,7 @@
 
 #include "client/fdtable.h"
 #include "client/pool.h"
+#include "client/signal.h"
 #include "client/sock.h"
 
 _Atomic(struct sock *) *fdtable_slots;
@@ -23,12 +24,14 @@ int fdtable_init(void)
 
 void fdtable_lock(void)
 {
+	section_enter();
 	pthread_mutex_lock(&table_mutex);
 }
 
 void fdtable_unlock(void)
 {
 	pthread_mutex_unlock(&table_mutex);
+	section_leave();
 }
 
 unsigned int fdtable_top(void)

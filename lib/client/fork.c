@@ -9,12 +9,14 @@
 #include "client/process.h"
 #include "client/promote.h"
 #include "client/session.h"
+#include "client/signal.h"
 #include "client/wait.h"
 #include "os/syswait.h"
 
 /* Which fork a place was taken for, while the child has not put its name there. */
 static uint64_t ticket;
 static __thread uint64_t own_ticket __attribute__((tls_model("initial-exec")));
+static __thread uint32_t own_depth __attribute__((tls_model("initial-exec")));
 static void (*after_fork)(void);
 
 static struct sock *next_live(uint32_t *index)
@@ -75,6 +77,7 @@ void fork_prepare(void)
 	struct sock *sock;
 
 	leave_crowded();
+	own_depth = signal_local.depth;
 	session_lock();
 	fdtable_lock();
 	sock_pool_lock();
@@ -151,6 +154,8 @@ void fork_in_child(void)
 	session_forked();
 	session_unlock();
 	wait_forked();
+	/* The sockets' locks were left by the parent. */
+	signal_forked(own_depth);
 	if (after_fork)
 		after_fork();
 }

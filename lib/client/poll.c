@@ -23,6 +23,7 @@ struct poll_call {
 	struct sock **socks; /* NULL: not tracked */
 	nfds_t n;
 	bool pending; /* a lane is being set up */
+	struct signal_mark since;
 };
 
 static bool concerns_us(const struct pollfd *fds, nfds_t n)
@@ -83,10 +84,13 @@ static bool arm_all(struct poll_call *call, int epfd)
 	bool safe = true;
 
 	for (nfds_t i = 0; i < call->n; i++)
-		if (call->ready[i].held) {
+		if (call->ready[i].held)
 			wait_watch_add(epfd, call->socks[i]->bell_own);
+	/* A bell that was ever rung shows an edge to each new watcher: not one of this sleep. */
+	wait_take_edges(epfd);
+	for (nfds_t i = 0; i < call->n; i++)
+		if (call->ready[i].held)
 			safe &= ready_arm(call->socks[i], &call->ready[i]);
-		}
 	return safe;
 }
 
@@ -135,8 +139,14 @@ static int ask_kernel(struct poll_call *call, int found, uint64_t deadline, cons
 	call->ask[call->n] = (struct pollfd){.fd = epfd, .events = POLLIN};
 	call->ask[call->n + 1] =
 		(struct pollfd){.fd = call->pending ? session_fd() : -1, .events = POLLIN};
-	rc = wait_ppoll(call->ask, (unsigned int)call->n + 2, left && lanes, epfd,
-			deadline == WAIT_FOREVER && left ? UINT64_MAX : left, mask);
+	rc = wait_ppoll(call->ask, (unsigned int)call->n + 2,
+			&(struct wait_sleep){
+				.lane = left && lanes,
+				.epfd = epfd,
+				.left_ns = deadline == WAIT_FOREVER && left ? UINT64_MAX : left,
+				.mask = mask,
+				.since = &call->since,
+			});
 	unwatch_all(call, epfd);
 	return rc;
 }
@@ -167,8 +177,12 @@ int poll_call(struct pollfd *fds, nfds_t n, const struct timespec *timeout, cons
 		struct ready ready[POLL_ON_STACK];
 		struct sock *socks[POLL_ON_STACK];
 	} small;
-	struct poll_call call = {
-		.user = fds, .ask = small.ask, .ready = small.ready, .socks = small.socks, .n = n};
+	struct poll_call call = {.user = fds,
+				 .ask = small.ask,
+				 .ready = small.ready,
+				 .socks = small.socks,
+				 .n = n,
+				 .since = signal_mark()};
 	uint64_t deadline = WAIT_FOREVER;
 	void *memory = NULL;
 	int rc;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
+#include "client/cancel.h"
 #include "client/demote.h"
 #include "client/io.h"
 #include "client/promote.h"
@@ -121,7 +122,8 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 			 struct wait_for *ret_wait)
 {
 	struct lane_plan plan;
-	uint64_t want = io->left < RX_CHUNK_BYTES ? io->left : RX_CHUNK_BYTES;
+	/* Room is given back in pieces; a peek gives none back and shows all there is. */
+	uint64_t want = io->left < RX_CHUNK_BYTES || (flags & MSG_PEEK) ? io->left : RX_CHUNK_BYTES;
 	uint64_t consumed;
 	ssize_t n;
 	int route;
@@ -230,7 +232,7 @@ static ssize_t rx_plain(struct sock *sock, struct msghdr *msg, int flags)
 	atomic_fetch_add(&holder->rx_busy, 1);
 	stage = sock_stage(sock);
 	if (!stage_pending(stage) && !stage_on_lane(stage))
-		n = sys_recvmsg(sock->fd, msg, flags);
+		n = CANCELLABLE(sys_recvmsg(sock->fd, msg, flags));
 	atomic_fetch_sub(&holder->rx_busy, 1);
 	if (n == -ENOTCONN && stage == CONN_RESET)
 		n = 0;
@@ -248,7 +250,8 @@ static bool rx_blocks(const struct sock *sock, int flags)
 }
 
 /* Wait after an attempt that found nothing. 0, or the error that ends the call. */
-static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t *deadline)
+static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t *deadline,
+		   const struct signal_mark *since)
 {
 	if (!rx_blocks(sock, flags)) {
 		wait_leave(sock, wait);
@@ -257,12 +260,13 @@ static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t
 	if (!*deadline)
 		*deadline =
 			sock->rcv_timeout_ns ? clock_now_ns() + sock->rcv_timeout_ns : WAIT_FOREVER;
-	return sock_wait(sock, wait, *deadline);
+	return sock_wait(sock, wait, *deadline, since);
 }
 
 /* The covered path: ring, or TCP step by step. */
 static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
 {
+	struct signal_mark since = signal_mark();
 	uint64_t deadline = 0;
 	size_t total = io->left;
 	struct wait_for wait = {0};
@@ -284,7 +288,12 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
 			wait_leave(sock, &wait);
 			n = RX_ENOUGH;
 		} else if (n == RX_WAIT) {
-			n = rx_wait(sock, flags, &wait, &deadline);
+			n = rx_wait(sock, flags, &wait, &deadline, &since);
+			if (n == -EINTR && !sock->rcv_timeout_ns && io->left == total &&
+			    signal_restarts(&since)) {
+				since = signal_mark();
+				n = 0;
+			}
 			if (n == 0)
 				n = RX_RETRY;
 		} else if (n > 0 && io->left && !(flags & MSG_PEEK) &&
@@ -304,8 +313,14 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 	size_t total;
 	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
 
-	if (n || !io.left)
+	if (n)
 		return n;
+	if (!io.left) { /* waits for something to read, and reads nothing */
+		char byte;
+
+		n = sock_recv(sock, &byte, 1, MSG_PEEK | (flags & MSG_DONTWAIT));
+		return n > 0 ? 0 : n;
+	}
 	total = io.left;
 	do {
 		n = rx_covered(sock, &io, flags);

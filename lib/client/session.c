@@ -8,6 +8,7 @@
 #include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
+#include "client/signal.h"
 #include "os/clock.h"
 #include "os/memfd.h"
 #include "os/rundir.h"
@@ -48,12 +49,23 @@ void session_init(void)
 
 void session_lock(void)
 {
+	section_enter();
 	pthread_mutex_lock(&session.mutex);
+}
+
+static bool session_trylock(void)
+{
+	section_enter();
+	if (pthread_mutex_trylock(&session.mutex) == 0)
+		return true;
+	section_leave();
+	return false;
 }
 
 void session_unlock(void)
 {
 	pthread_mutex_unlock(&session.mutex);
+	section_leave();
 }
 
 int session_fd(void)
@@ -232,7 +244,7 @@ static void session_poll_locked(void)
 
 void session_poll(void)
 {
-	if (pthread_mutex_trylock(&session.mutex))
+	if (!session_trylock())
 		return;
 	session_poll_locked();
 	session_unlock();
@@ -242,7 +254,7 @@ int session_ensure(void)
 {
 	int rc;
 
-	if (pthread_mutex_trylock(&session.mutex))
+	if (!session_trylock())
 		return -EAGAIN;
 	if (session.state == SESSION_NONE)
 		session_start();

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "client/cancel.h"
 #include "client/signal.h"
 #include "os/syswait.h"
 
@@ -86,25 +87,59 @@ static void signal_deliver(int sig, siginfo_t *info, void *context)
 	((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
 }
 
-int signal_ppoll(struct pollfd *fds, unsigned int n, const struct timespec *timeout,
-		 const sigset_t *mask, const struct signal_mark *mark)
+/* A time limit that a handler can cut down to nothing until the kernel has read it. */
+static void sleep_begin(volatile struct timespec *left, const struct timespec *timeout)
 {
-	/* About thirty years: never, for a time that the handler can shorten. */
-	volatile struct timespec left = {.tv_sec = 1000000000};
-	int rc = 0;
-
-	if (timeout) {
-		left.tv_sec = timeout->tv_sec;
-		left.tv_nsec = timeout->tv_nsec;
-	}
-	signal_local.timeout = &left;
+	/* About thirty years: never, and yet a time. */
+	left->tv_sec = timeout ? timeout->tv_sec : 1000000000;
+	left->tv_nsec = timeout ? timeout->tv_nsec : 0;
+	signal_local.timeout = left;
 	/* Either the handler sees the pointer, or we see that it has run. */
 	atomic_signal_fence(memory_order_seq_cst);
-	if (signal_local.handled == mark->handled)
-		rc = (int)SYS_CALL(ppoll, fds, n, &left, mask, SYS_SIGSET_BYTES);
+}
+
+static int sleep_end(int rc, const struct signal_mark *mark)
+{
 	signal_local.timeout = NULL;
 	atomic_signal_fence(memory_order_seq_cst);
 	return rc <= 0 && signal_local.handled != mark->handled ? -EINTR : rc;
+}
+
+int signal_ppoll(struct pollfd *fds, unsigned int n, const struct timespec *timeout,
+		 const sigset_t *mask, const struct signal_mark *mark)
+{
+	volatile struct timespec left;
+	int rc = 0;
+
+	sleep_begin(&left, timeout);
+	if (signal_local.handled == mark->handled)
+		rc = (int)CANCELLABLE(SYS_CALL(ppoll, fds, n, &left, mask, SYS_SIGSET_BYTES));
+	return sleep_end(rc, mark);
+}
+
+int signal_epoll_pwait2(int ep, struct epoll_event *ret_events, int n,
+			const struct timespec *timeout, const sigset_t *mask,
+			const struct signal_mark *mark)
+{
+	volatile struct timespec left;
+	int rc = 0;
+
+	sleep_begin(&left, timeout);
+	if (signal_local.handled == mark->handled)
+		rc = (int)CANCELLABLE(
+			SYS_CALL(epoll_pwait2, ep, ret_events, n, &left, mask, SYS_SIGSET_BYTES));
+	return sleep_end(rc, mark);
+}
+
+void signal_forked(uint32_t depth)
+{
+	uint64_t mask = signal_local.mask;
+
+	signal_local.depth = depth;
+	if (!signal_local.put_off)
+		return;
+	signal_local.put_off = 0;
+	SYS_CALL(rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
 }
 
 static bool is_function(const struct sigaction *act)

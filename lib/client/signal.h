@@ -72,11 +72,17 @@ static inline bool signal_restarts(const struct signal_mark *mark)
 }
 
 /*
- * ppoll(2) that ends with -EINTR if a handler has run since @mark, even before the kernel is there.
- * @timeout NULL: for ever. Result or -errno.
+ * ppoll(2) and epoll_pwait2(2) that end with -EINTR if a handler has run since @mark, even before
+ * the kernel is there. @timeout NULL: for ever. Result or -errno. Cancellation points.
  */
 int signal_ppoll(struct pollfd *fds, unsigned int n, const struct timespec *timeout,
 		 const sigset_t *mask, const struct signal_mark *mark);
+int signal_epoll_pwait2(int ep, struct epoll_event *ret_events, int n,
+			const struct timespec *timeout, const sigset_t *mask,
+			const struct signal_mark *mark);
+
+/* In a forked child: @depth sections are open, and what was put off is the parent's. */
+void signal_forked(uint32_t depth);
 
 typedef int (*signal_action_fn)(int sig, const struct sigaction *act, struct sigaction *old);
 

@@ -5,6 +5,7 @@
 #include "client/bell.h"
 #include "client/pool.h"
 #include "client/process.h"
+#include "client/signal.h"
 #include "client/sock.h"
 #include "os/fd.h"
 
@@ -27,9 +28,16 @@ static bool pool_holder_dead(void *arg, uint32_t place)
 	return false;
 }
 
-static void pool_enter(void)
+void sock_pool_lock(void)
 {
+	section_enter();
 	slock_lock(&pool_lock, 1, pool_holder_dead, NULL);
+}
+
+void sock_pool_unlock(void)
+{
+	slock_unlock(&pool_lock);
+	section_leave();
 }
 
 int sock_pool_init(void)
@@ -37,16 +45,6 @@ int sock_pool_init(void)
 	int rc = pool_init(&sock_pool, sizeof(struct sock), SOCK_POOL_PLACES, 0);
 
 	return rc ? rc : pool_init(&shared_pool, sizeof(struct sock_shared), SOCK_POOL_PLACES, 1);
-}
-
-void sock_pool_lock(void)
-{
-	pool_enter();
-}
-
-void sock_pool_unlock(void)
-{
-	slock_unlock(&pool_lock);
 }
 
 /* A forked child puts what it creates itself into memory of its own. */
@@ -112,11 +110,11 @@ struct sock *sock_new(int fd)
 
 	if (!sock_pool.base)
 		return NULL;
-	pool_enter();
+	sock_pool_lock();
 	sh = shared_take();
 	if (sh)
 		sock = place_take();
-	slock_unlock(&pool_lock);
+	sock_pool_unlock();
 	if (!sock) {
 		if (sh)
 			atomic_store(&sh->used, 0);
@@ -155,11 +153,11 @@ void sock_free(struct sock *sock)
 			last = false;
 	if (last && !atomic_load(&sh->crowded))
 		atomic_store(&sh->used, 0);
-	pool_enter();
+	sock_pool_lock();
 	sock->live = false;
 	sock->next_free = atomic_load(&sock_free_head);
 	atomic_store(&sock_free_head, sock->index + 1);
-	slock_unlock(&pool_lock);
+	sock_pool_unlock();
 }
 
 struct sock *sock_at(uint32_t index)
@@ -241,6 +239,7 @@ unsigned int sock_rx_busy(struct sock *sock)
 
 void sock_lock_tx(struct sock *sock)
 {
+	section_enter();
 	if (slock_lock(&sock->sh->tx_lock, sock->place, holder_dead, sock) && sock->lane.own) {
 		lane_tx_recover(&sock->lane);
 		sock_ring_all(sock);
@@ -249,6 +248,7 @@ void sock_lock_tx(struct sock *sock)
 
 void sock_lock_rx(struct sock *sock)
 {
+	section_enter();
 	if (slock_lock(&sock->sh->rx_lock, sock->place, holder_dead, sock) && sock->lane.own) {
 		lane_rx_recover(&sock->lane);
 		sock_ring_all(sock);
@@ -257,22 +257,32 @@ void sock_lock_rx(struct sock *sock)
 
 bool sock_trylock_tx(struct sock *sock)
 {
-	return slock_try(&sock->sh->tx_lock, sock->place);
+	section_enter();
+	if (slock_try(&sock->sh->tx_lock, sock->place))
+		return true;
+	section_leave();
+	return false;
 }
 
 bool sock_trylock_rx(struct sock *sock)
 {
-	return slock_try(&sock->sh->rx_lock, sock->place);
+	section_enter();
+	if (slock_try(&sock->sh->rx_lock, sock->place))
+		return true;
+	section_leave();
+	return false;
 }
 
 void sock_unlock_tx(struct sock *sock)
 {
 	slock_unlock(&sock->sh->tx_lock);
+	section_leave();
 }
 
 void sock_unlock_rx(struct sock *sock)
 {
 	slock_unlock(&sock->sh->rx_lock);
+	section_leave();
 }
 
 void sock_ring(struct sock *sock, struct lane_wake *wake)

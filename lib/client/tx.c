@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "client/cancel.h"
 #include "client/demote.h"
 #include "client/io.h"
 #include "client/promote.h"
@@ -190,7 +191,7 @@ static ssize_t tx_plain(struct sock *sock, const struct msghdr *msg, int flags)
 	atomic_fetch_add(&holder->tx_busy, 1);
 	stage = sock_stage(sock);
 	if (!stage_pending(stage) && !stage_on_lane(stage))
-		n = sys_sendmsg(sock->fd, msg, flags);
+		n = CANCELLABLE(sys_sendmsg(sock->fd, msg, flags));
 	atomic_fetch_sub(&holder->tx_busy, 1);
 	if (n == -ENOTCONN && stage == CONN_RESET)
 		n = -EPIPE;
@@ -210,6 +211,7 @@ static bool tx_blocks(const struct sock *sock, int flags)
 /* The covered path: ring, or TCP step by step. */
 static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 {
+	struct signal_mark since = signal_mark();
 	uint64_t deadline = 0;
 	size_t total = io->left;
 	struct wait_for wait;
@@ -245,7 +247,12 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 		if (!deadline)
 			deadline = sock->snd_timeout_ns ? clock_now_ns() + sock->snd_timeout_ns
 							: WAIT_FOREVER;
-		rc = sock_wait(sock, &wait, deadline);
+		rc = sock_wait(sock, &wait, deadline, &since);
+		if (rc == -EINTR && !sock->snd_timeout_ns && io->left == total &&
+		    signal_restarts(&since)) {
+			since = signal_mark();
+			rc = 0;
+		}
 		if (rc) {
 			n = rc;
 			break;

@@ -104,6 +104,14 @@ void wait_watch_remove(int epfd, int bell)
 		sys_epoll_ctl(epfd, EPOLL_CTL_DEL, bell, &event);
 }
 
+void wait_take_edges(int epfd)
+{
+	struct epoll_event events[16];
+
+	while (epfd >= 0 && sys_epoll_wait(epfd, events, 16, 0) == 16)
+		;
+}
+
 /* The thread's sleeper, watching @sock and nothing else; NULL if there is no descriptor for it. */
 static struct sleeper *sleeper_watch(struct sock *sock)
 {
@@ -151,32 +159,30 @@ static struct timespec to_timespec(uint64_t ns)
 				 .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-int wait_ppoll(struct pollfd *fds, unsigned int n, bool lane, int epfd, uint64_t left_ns,
-	       const sigset_t *mask)
+int wait_ppoll(struct pollfd *fds, unsigned int n, const struct wait_sleep *sleep)
 {
-	uint64_t cap = sleep_cap_ns(lane, epfd < 0);
-	uint64_t ns = left_ns < cap ? left_ns : cap;
+	uint64_t cap = sleep_cap_ns(sleep->lane, sleep->epfd < 0);
+	uint64_t ns = sleep->left_ns < cap ? sleep->left_ns : cap;
 	struct timespec ts = to_timespec(ns);
-	struct epoll_event events[2];
-	int rc = sys_ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, mask);
+	int epfd = sleep->epfd;
+	int rc = signal_ppoll(fds, n, ns == UINT64_MAX ? NULL : &ts, sleep->mask, sleep->since);
 
 	/* The edge is taken here, after the wait and before anything is armed again, and nowhere
 	 * else (L_WAKE). */
 	for (unsigned int i = 0; rc > 0 && epfd >= 0 && i < n; i++)
 		if (fds[i].fd == epfd && fds[i].revents)
-			while (sys_epoll_wait(epfd, events, 2, 0) == 2)
-				;
+			wait_take_edges(epfd);
 	return rc;
 }
 
 /* Sleep on the lane's bell and TCP alone: one system call. */
-static int sleep_on_lane(struct sleeper *s, uint64_t left_ns)
+static int sleep_on_lane(struct sleeper *s, uint64_t left_ns, const struct signal_mark *since)
 {
 	uint64_t cap = sleep_cap_ns(true, false);
 	uint64_t ns = left_ns < cap ? left_ns : cap;
 	struct timespec ts = to_timespec(ns);
 	struct epoll_event events[2];
-	int n = sys_epoll_pwait2(s->epfd, events, 2, ns == UINT64_MAX ? NULL : &ts, NULL);
+	int n = signal_epoll_pwait2(s->epfd, events, 2, ns == UINT64_MAX ? NULL : &ts, NULL, since);
 
 	if (n == -ENOSYS) /* a millisecond's resolution has to do */
 		n = sys_epoll_wait(s->epfd, events, 2,
@@ -187,14 +193,15 @@ static int sleep_on_lane(struct sleeper *s, uint64_t left_ns)
 }
 
 /* Sleep on whatever there is. */
-static int sleep_on_all(struct sock *sock, const struct wait_for *wait, int epfd, uint64_t left_ns)
+static int sleep_on_all(struct sock *sock, const struct wait_for *wait,
+			const struct wait_sleep *sleep)
 {
 	struct pollfd fds[3] = {
 		{.fd = sock->fd, .events = wait->tcp_events},
-		{.fd = epfd, .events = POLLIN},
+		{.fd = sleep->epfd, .events = POLLIN},
 		{.fd = stage_pending(sock_stage(sock)) ? session_fd() : -1, .events = POLLIN},
 	};
-	int rc = wait_ppoll(fds, 3, wait->kinds, epfd, left_ns, NULL);
+	int rc = wait_ppoll(fds, 3, sleep);
 
 	if (rc > 0 && fds[2].revents)
 		session_poll();
@@ -215,7 +222,8 @@ static bool lane_moved(void *arg)
 			       &lane->wait->mark);
 }
 
-int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns)
+int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
+	      const struct signal_mark *since)
 {
 	struct lane_wait lane = {sock, wait};
 	struct sleeper *s = NULL;
@@ -242,9 +250,13 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns)
 			rc = -EAGAIN;
 	}
 	if (left && s && !(wait->tcp_events & POLLOUT))
-		rc = sleep_on_lane(s, left);
+		rc = sleep_on_lane(s, left, since);
 	else if (left)
-		rc = sleep_on_all(sock, wait, s ? s->epfd : -1, left);
+		rc = sleep_on_all(sock, wait,
+				  &(struct wait_sleep){.lane = wait->kinds,
+						       .epfd = s ? s->epfd : -1,
+						       .left_ns = left,
+						       .since = since});
 	if (!s)
 		wait->tcp_moved = true;
 out:

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 
+#include "client/signal.h"
 #include "client/sock.h"
 
 /*
@@ -45,9 +46,11 @@ static inline void wait_leave(struct sock *sock, struct wait_for *wait)
 /*
  * Wait until something may have changed, or until @deadline_ns of clock_now_ns(). Returns 0 (try
  * again; may be spurious), -EAGAIN at the deadline, -EINTR after a signal, -EBADF if the socket was
- * closed meanwhile. No lock may be held.
+ * closed meanwhile. No lock may be held. @since: the begin of the call that waits; a handler that
+ * has run since then counts as a signal that came in the wait.
  */
-int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns);
+int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
+	      const struct signal_mark *since);
 
 /*
  * For waits on several sockets at once. wait_epoll(): the thread's epoll, watching nothing, or -1
@@ -56,14 +59,22 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns);
 int wait_epoll(void);
 void wait_watch_add(int epfd, int bell);
 void wait_watch_remove(int epfd, int bell);
+void wait_take_edges(int epfd);
 
 /*
  * The sleep itself (L_SLEEP): ppoll(2) on @fds for at most @left_ns (UINT64_MAX: for ever), or for
  * a shorter time where a bell cannot be relied on. @lane: whether bells matter. @epfd: the thread's
- * epoll, one of @fds, whose edge is taken. As ppoll(2); 0 does not mean that the time is up.
+ * epoll, one of @fds, whose edge is taken. @since as above. As ppoll(2); 0 does not mean that the
+ * time is up.
  */
-int wait_ppoll(struct pollfd *fds, unsigned int n, bool lane, int epfd, uint64_t left_ns,
-	       const sigset_t *mask);
+struct wait_sleep {
+	bool lane;
+	int epfd;
+	uint64_t left_ns;
+	const sigset_t *mask;
+	const struct signal_mark *since;
+};
+int wait_ppoll(struct pollfd *fds, unsigned int n, const struct wait_sleep *sleep);
 
 /* At the start, and in a forked child. */
 void wait_init(void);

@@ -88,6 +88,10 @@ int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 	case RX_RING:
 		/* The shared state may be another uid's work: check before memory depends on it. */
 		cons = rx->cons;
+		/* A read that gets less than it asked for means that there is no more: programs
+		 * rely on it. */
+		if (ring_off_dist(cons, rx->peer_prod) < want && peer_refresh_prod(lane))
+			return -EBADMSG;
 		prod = rx->peer_prod;
 		avail = ring_off_dist(cons, prod);
 		if (avail > lane->peer_bytes)

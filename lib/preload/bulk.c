@@ -6,7 +6,7 @@
 #include "client/stream.h"
 #include "os/sys.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 
 /* sendfile and splice. */
 
@@ -60,11 +60,11 @@ long call_sendfile(int out, int in, off64_t *at, size_t len)
 	if (fdtable_get(in))
 		demote_handover(fdtable_get(in), REASON_UNSERVED_CALL);
 	if (!sock)
-		return PASS(SYS_CALL(sendfile, out, in, at, len));
+		return CANCELLABLE(SYS_CALL(sendfile, out, in, at, len));
 	if (!on_the_way(sock) || !is_file(in)) {
 		/* The kernel sends, and nothing may start behind its back. */
 		demote_tx_wait(sock, REASON_UNSERVED_CALL);
-		return PASS(SYS_CALL(sendfile, out, in, at, len));
+		return CANCELLABLE(SYS_CALL(sendfile, out, in, at, len));
 	}
 	from = at ? *at : SYS_CALL(lseek, in, 0, SEEK_CUR);
 	if (from < 0)
@@ -86,5 +86,5 @@ long call_splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t len, u
 		demote_handover(from, REASON_UNSERVED_CALL);
 	if (to)
 		demote_tx_wait(to, REASON_UNSERVED_CALL);
-	return PASS(SYS_CALL(splice, in, in_at, out, out_at, len, flags));
+	return CANCELLABLE(SYS_CALL(splice, in, in_at, out, out_at, len, flags));
 }

@@ -7,7 +7,7 @@
 #include "client/stream.h"
 #include "os/sys.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 
 /* read, write and their vector forms. */
 
@@ -20,7 +20,7 @@ long call_read(int fd, void *buf, size_t len)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock)
-		return PASS(sys_read(fd, buf, len));
+		return CANCELLABLE(sys_read(fd, buf, len));
 	/* The kernel answers a read of nothing without looking at the socket. */
 	return len ? sock_recv(sock, buf, len, 0) : 0;
 }
@@ -30,7 +30,7 @@ long call_write(int fd, const void *buf, size_t len)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock)
-		return PASS(sys_write(fd, buf, len));
+		return CANCELLABLE(sys_write(fd, buf, len));
 	return len ? sock_send(sock, buf, len, 0) : sys_write(fd, buf, 0);
 }
 
@@ -78,14 +78,14 @@ long call_readv(int fd, const struct iovec *iov, int n)
 {
 	struct sock *sock = fdtable_get(fd);
 
-	return sock ? sock_readv(sock, iov, n, 0) : PASS(sys_readv(fd, iov, n));
+	return sock ? sock_readv(sock, iov, n, 0) : CANCELLABLE(sys_readv(fd, iov, n));
 }
 
 long call_writev(int fd, const struct iovec *iov, int n)
 {
 	struct sock *sock = fdtable_get(fd);
 
-	return sock ? sock_writev(sock, iov, n, 0) : PASS(sys_writev(fd, iov, n));
+	return sock ? sock_writev(sock, iov, n, 0) : CANCELLABLE(sys_writev(fd, iov, n));
 }
 
 /* Whether the call is readv or writev under another name; a position is the kernel's to refuse. */
@@ -99,7 +99,7 @@ long call_preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock || !is_stream_call(at, flags))
-		return PASS(sys_preadv2(fd, iov, n, at, flags));
+		return CANCELLABLE(sys_preadv2(fd, iov, n, at, flags));
 	return sock_readv(sock, iov, n, flags & PWV2_NOWAIT ? MSG_DONTWAIT : 0);
 }
 
@@ -108,6 +108,6 @@ long call_pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock || !is_stream_call(at, flags))
-		return PASS(sys_pwritev2(fd, iov, n, at, flags));
+		return CANCELLABLE(sys_pwritev2(fd, iov, n, at, flags));
 	return sock_writev(sock, iov, n, flags & PWV2_NOWAIT ? MSG_DONTWAIT : 0);
 }

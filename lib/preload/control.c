@@ -9,7 +9,7 @@
 #include "os/sys.h"
 #include "preload/calls.h"
 #include "preload/descriptors.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 
 /* fcntl and ioctl. */
 
@@ -24,7 +24,7 @@ long call_fcntl(int fd, int cmd, long arg)
 	long rc;
 
 	if (cmd == F_SETLKW || cmd == F_OFD_SETLKW)
-		return PASS(sys_fcntl(fd, cmd, arg));
+		return CANCELLABLE(sys_fcntl(fd, cmd, arg));
 	if (!sock)
 		return sys_fcntl(fd, cmd, arg);
 	switch (cmd) {

@@ -8,7 +8,7 @@
 #include "os/clock.h"
 #include "os/sys.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 
 /* send, recv and their message forms. */
 
@@ -20,7 +20,7 @@ long call_send(int fd, const void *buf, size_t len, int flags)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock)
-		return PASS(sys_sendto(fd, buf, len, flags, NULL, 0));
+		return CANCELLABLE(sys_sendto(fd, buf, len, flags, NULL, 0));
 	if (!len)
 		return sys_sendto(fd, buf, 0, flags, NULL, 0);
 	return sock_send(sock, buf, len, flags);
@@ -31,7 +31,7 @@ long call_recv(int fd, void *buf, size_t len, int flags)
 	struct sock *sock = fdtable_get(fd);
 
 	if (!sock)
-		return PASS(sys_recvfrom(fd, buf, len, flags, NULL, NULL));
+		return CANCELLABLE(sys_recvfrom(fd, buf, len, flags, NULL, NULL));
 	return sock_recv(sock, buf, len, flags);
 }
 
@@ -56,7 +56,7 @@ long call_sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADD
 	};
 
 	if (!sock)
-		return PASS(sys_sendto(fd, buf, len, flags, to.__sockaddr__, to_len));
+		return CANCELLABLE(sys_sendto(fd, buf, len, flags, to.__sockaddr__, to_len));
 	if (!len)
 		return sys_sendto(fd, buf, 0, flags, to.__sockaddr__, to_len);
 	return sock_sendmsg(sock, &msg, flags);
@@ -69,7 +69,7 @@ long call_recvfrom(int fd, void *buf, size_t len, int flags, __SOCKADDR_ARG from
 	long n;
 
 	if (!sock)
-		return PASS(sys_recvfrom(fd, buf, len, flags, from.__sockaddr__, from_len));
+		return CANCELLABLE(sys_recvfrom(fd, buf, len, flags, from.__sockaddr__, from_len));
 	n = sock_recv(sock, buf, len, flags);
 	if (n >= 0 && from.__sockaddr__ && from_len)
 		*from_len = 0; /* a stream names nobody */
@@ -118,14 +118,14 @@ long call_sendmsg(int fd, const struct msghdr *msg, int flags)
 		return sock_sendmsg(sock, msg, flags);
 	if (fdtable_slots && msg && msg->msg_control)
 		rc = hand_over_passed(msg);
-	return rc ? rc : PASS(sys_sendmsg(fd, msg, flags));
+	return rc ? rc : CANCELLABLE(sys_sendmsg(fd, msg, flags));
 }
 
 long call_recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	struct sock *sock = fdtable_get(fd);
 
-	return sock ? sock_recvmsg(sock, msg, flags) : PASS(sys_recvmsg(fd, msg, flags));
+	return sock ? sock_recvmsg(sock, msg, flags) : CANCELLABLE(sys_recvmsg(fd, msg, flags));
 }
 
 long call_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
@@ -140,7 +140,7 @@ long call_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 	if (rc)
 		return rc;
 	if (!sock)
-		return PASS(sys_sendmmsg(fd, msgs, n, flags));
+		return CANCELLABLE(sys_sendmmsg(fd, msgs, n, flags));
 	for (done = 0; done < n && done < MMSG_MAX; done++) {
 		rc = sock_sendmsg(sock, &msgs[done].msg_hdr, flags);
 		if (rc < 0)
@@ -160,7 +160,7 @@ long call_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 	long rc = 0;
 
 	if (!sock)
-		return PASS(sys_recvmmsg(fd, msgs, n, flags, timeout));
+		return CANCELLABLE(sys_recvmmsg(fd, msgs, n, flags, timeout));
 	if (timeout &&
 	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec > 999999999))
 		return -EINVAL;

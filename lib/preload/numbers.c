@@ -3,7 +3,7 @@
 #include "client/fdtable.h"
 #include "os/sysraw.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 #include "preload/state.h"
 
 /*
@@ -18,7 +18,7 @@
 
 static long other(long number, const long args[6])
 {
-	return PASS(sys_raw(number, A(0), A(1), A(2), A(3), A(4), A(5)));
+	return CANCELLABLE(sys_raw(number, A(0), A(1), A(2), A(3), A(4), A(5)));
 }
 
 static long bytes(long number, const long args[6])

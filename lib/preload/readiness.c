@@ -9,7 +9,7 @@
 #include "os/clock.h"
 #include "os/syswait.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 
 /* poll, select and epoll. */
 
@@ -25,8 +25,8 @@ static const struct timespec *from_ms(int ms, struct timespec *ret_timeout)
 long call_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, const sigset_t *mask)
 {
 	if (!fdtable_top())
-		return PASS(sys_ppoll(fds, (unsigned int)n, timeout, mask));
-	return PASS(poll_call(fds, n, timeout, mask));
+		return CANCELLABLE(sys_ppoll(fds, (unsigned int)n, timeout, mask));
+	return CANCELLABLE(poll_call(fds, n, timeout, mask));
 }
 
 long call_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -55,8 +55,8 @@ long call_pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timesp
 		  const sigset_t *mask)
 {
 	if (!fdtable_top())
-		return PASS(sys_pselect6(n, rd, wr, ex, timeout, mask));
-	return PASS(select_call(n, rd, wr, ex, timeout, mask));
+		return CANCELLABLE(sys_pselect6(n, rd, wr, ex, timeout, mask));
+	return CANCELLABLE(select_call(n, rd, wr, ex, timeout, mask));
 }
 
 /* select(2) of Linux writes back what is left of the time. */
@@ -103,7 +103,7 @@ long call_epoll_pwait2(int ep, struct epoll_event *events, int max, const struct
 		       const sigset_t *mask)
 {
 	if (!epset_get(ep))
-		return PASS(sys_epoll_pwait2(ep, events, max, timeout, mask));
+		return CANCELLABLE(sys_epoll_pwait2(ep, events, max, timeout, mask));
 	return epoll_wait_call(ep, events, max, timeout, mask);
 }
 
@@ -113,7 +113,7 @@ long call_epoll_pwait(int ep, struct epoll_event *events, int max, int timeout_m
 	struct timespec timeout;
 
 	if (!epset_get(ep))
-		return PASS(sys_epoll_pwait(ep, events, max, timeout_ms, mask));
+		return CANCELLABLE(sys_epoll_pwait(ep, events, max, timeout_ms, mask));
 	return epoll_wait_call(ep, events, max, from_ms(timeout_ms, &timeout), mask);
 }
 

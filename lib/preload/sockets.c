@@ -8,7 +8,7 @@
 #include "os/sys.h"
 #include "os/tcp.h"
 #include "preload/calls.h"
-#include "preload/pass.h"
+#include "client/cancel.h"
 #include "preload/state.h"
 
 /*
@@ -36,7 +36,7 @@ long call_connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 	if (sock && addr.__sockaddr__ && len >= sizeof(sa_family_t) &&
 	    addr.__sockaddr__->sa_family == AF_UNSPEC)
 		demote_handover(sock, REASON_UNSERVED_CALL);
-	return PASS(sys_connect(fd, addr.__sockaddr__, len));
+	return CANCELLABLE(sys_connect(fd, addr.__sockaddr__, len));
 }
 
 long call_listen(int fd, int backlog)
@@ -50,7 +50,7 @@ long call_listen(int fd, int backlog)
 
 long call_accept4(int fd, __SOCKADDR_ARG addr, socklen_t *len, int flags)
 {
-	int new = (int)PASS(sys_accept4(fd, addr.__sockaddr__, len, flags));
+	int new = (int)CANCELLABLE(sys_accept4(fd, addr.__sockaddr__, len, flags));
 
 	if (new >= 0 && state_tracks() && tcp_check(new) == 0)
 		state_track(new);

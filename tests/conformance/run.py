@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: MIT
+"""The cases of socket semantics, each run on kernel TCP as the reference, under the preload library
+on a lane, and under it while its connections are sent back to TCP again and again. What a case
+prints must be the same each time, and the daemon must have seen the connections on lanes.
+
+usage: run.py BUILD_DIR [--mode lane|switch] [--rounds N] [--seed N] [CASE…]
+"""
+import argparse
+import difflib
+import os
+import random
+import socket
+import struct
+import subprocess
+import sys
+import threading
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from private import Private
+from tap import Tap
+
+CASE_TIMEOUT_S = 60
+
+# Of the ends that a case makes, at least so many must have been on a lane.
+PROMOTED_MIN = 0.9
+
+# Of the control protocol (lib/core/ctl.h).
+CTL_VERSION = 1
+CTL_HELLO, CTL_DEMOTE_REQ = 1, 10
+CTL_HELLO_TOOL = 1
+
+
+class Meddler(threading.Thread):
+	"""Asks the daemon, at random moments, to demote all connections of a process."""
+
+	def __init__(self, directory, pid, seed):
+		super().__init__()
+		self.random = random.Random(seed)
+		self.pid = pid
+		self.ended = threading.Event()
+		self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+		self.sock.connect(os.path.join(directory, "shuntd.sock"))
+		self.send(CTL_HELLO, struct.pack("<II", CTL_VERSION, CTL_HELLO_TOOL))
+
+	def send(self, kind, body):
+		self.sock.send(struct.pack("<HHIQ", kind, 16 + len(body), 0, kind == CTL_DEMOTE_REQ) + body)
+		self.sock.recv(4096)
+
+	def run(self):
+		while not self.ended.wait(self.random.choice((0, 0.001, 0.003, 0.01))):
+			try:
+				self.send(CTL_DEMOTE_REQ, struct.pack("<ii", self.pid, -1))
+			except OSError:
+				return
+
+	def end(self):
+		self.ended.set()
+		self.join()
+		self.sock.close()
+
+
+class Runner:
+	def __init__(self, build, private):
+		self.program = os.path.join(build, "tests", "conformance", "conformance")
+		self.private = private
+
+	def cases(self):
+		done = subprocess.run([self.program, "--list"], capture_output=True, text=True, check=True)
+		return done.stdout.split()
+
+	def run(self, case, mode, seed=0):
+		"""What the case printed, its exit status as the last line."""
+		env = dict(self.private.env)
+		if mode != "plain":
+			preload = [env.get("SHUNT_TEST_PRELOAD_FIRST"), self.private.preload()]
+			env["LD_PRELOAD"] = " ".join(filter(None, preload))
+			env["CONF_LANE"] = "1"
+		process = subprocess.Popen([self.program, case], env=env, stdin=subprocess.DEVNULL,
+					   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+					   errors="backslashreplace", start_new_session=True)
+		meddler = Meddler(self.private.dir, process.pid, seed) if mode == "switch" else None
+		if meddler:
+			meddler.start()
+		try:
+			text, _ = process.communicate(timeout=CASE_TIMEOUT_S)
+			status = process.returncode
+		except subprocess.TimeoutExpired:
+			os.killpg(process.pid, 9)
+			text, _ = process.communicate()
+			status = f"none within {CASE_TIMEOUT_S} s"
+		if meddler:
+			meddler.end()
+		return text.splitlines() + [f"(exit status {status})"]
+
+
+def differences(reference, got):
+	yield from difflib.unified_diff(reference, got, "kernel TCP", "Shunt", lineterm="")
+
+
+def run_mode(tap, runner, mode, cases, references, args):
+	for case in cases:
+		found = []
+		for turn in range(args.rounds):
+			seed = args.seed + turn
+			found = list(differences(references[case], runner.run(case, mode, seed)))
+			if found:
+				found.append(f"seed {seed}")
+				break
+		tap.result(f"{mode}_{case}", found)
+
+
+def promoted(tap, runner, name):
+	"""How many of the ends that were seen had a lane."""
+	stats = runner.private.ask("stats")
+	tap.diag(f"{name}: {stats}")
+	seen, had = stats["seen"], stats["promoted"]
+	problems = []
+	if not had or had < PROMOTED_MIN * seen:
+		problems.append(f"{had} of {seen} ends had a lane")
+	tap.result(f"{name}_was_on_lanes", problems)
+
+
+def main():
+	parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+	parser.add_argument("build")
+	parser.add_argument("cases", nargs="*")
+	parser.add_argument("--mode", choices=("lane", "switch"))
+	parser.add_argument("--rounds", type=int, default=5 if os.environ.get("SHUNT_LONG") else 1)
+	parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+	args = parser.parse_intermixed_args()
+	tap = Tap()
+	references = {}
+	for mode in ("lane", "switch"):
+		if args.mode not in (None, mode):
+			continue
+		settings = {"promote_after": 1, "backoff_min_ms": 1, "backoff_max_ms": 1}
+		with Private(args.build, **settings) as private:
+			runner = Runner(args.build, private)
+			cases = args.cases or runner.cases()
+			for case in cases:
+				if case not in references:
+					references[case] = runner.run(case, "plain")
+			run_mode(tap, runner, mode, cases, references, args)
+			promoted(tap, runner, mode)
+	broken = [case for case in references if references[case][-1] != "(exit status 0)"]
+	tap.result("the_reference_runs", [f"{case}: {references[case]}" for case in broken])
+	tap.end()
+
+
+main()
