@@ -45,13 +45,17 @@ int peer_refresh_tx(struct lane *lane)
 	    flag_load(&peer->leave, &tx->peer_leave) ||
 	    flag_load(&peer->closing, &tx->peer_closing) ||
 	    flag_load(&peer->shut, &tx->peer_shut) || flag_load(&peer->lost, &tx->lost) ||
-	    opt_load(&peer->rx_stop, &tx->peer_rx_stop) ||
-	    small_load(&peer->rx_resume, RESUME_VOID, &tx->peer_resume))
+	    /* In this order: it is taken back after it was asked. */
+	    small_load(&peer->rx_resume, RESUME_VOID, &tx->peer_resume) ||
+	    opt_load(&peer->rx_stop, &tx->peer_rx_stop))
 		return -EBADMSG;
 	if (tx->peer_ready && atomic_load(&peer->epoch) != lane->st->epoch)
 		return -EBADMSG;
 	/* A peer cannot know of a start that we have not announced. */
 	if (tx->peer_rx_seen && atomic_load(&lane->own->tx_start) == OPT_NONE)
+		return -EBADMSG;
+	/* Nor take back what it has not asked. */
+	if (tx->peer_resume != RESUME_NONE && tx->peer_rx_stop == OPT_NONE)
 		return -EBADMSG;
 	/* Nor stop behind what we have produced. */
 	if (tx->peer_rx_stop != OPT_NONE && opt_value(tx->peer_rx_stop) > tx->prod.v)
