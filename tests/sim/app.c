@@ -7,6 +7,7 @@
 #include "sim/daemon.h"
 #include "sim/io.h"
 #include "sim/oracle.h"
+#include "sim/oracle_words.h"
 #include "sim/plan.h"
 
 /* What the threads of a program share. */
@@ -319,12 +320,27 @@ static void kill_proc(struct side *side, unsigned int proc)
 		spawn(side, THREAD_JANITOR, !proc, janitor_main);
 }
 
+static bool on_ring(void *arg)
+{
+	const struct side *side = arg;
+
+	return words_ring_open(side) || words_readable(side);
+}
+
+/* Let some time pass before the next thing that is done to @side. */
+static void wait_event(struct side *side, uint64_t ticks)
+{
+	if (plan.side[side->id].on_ring)
+		sim_wait(on_ring, side, 20000);
+	sim_pause(sim_log(1, ticks), true);
+}
+
 static void killer_main(void *arg)
 {
 	struct side *side = arg;
 	const struct side_plan *p = &plan.side[side->id];
 
-	sim_pause(p->kill_tick, true);
+	wait_event(side, p->kill_tick);
 	if (side->proc_alive[p->kill_proc])
 		kill_proc(side, p->kill_proc);
 }
@@ -340,7 +356,7 @@ static void control_main(void *arg)
 	while (leaves + stops + freezes) {
 		uint64_t what = sim_below(leaves + stops + freezes);
 
-		sim_pause(sim_log(1, p->event_ticks), true);
+		wait_event(side, p->event_ticks);
 		if (what < leaves) {
 			leaves--;
 			io_leave(thread);

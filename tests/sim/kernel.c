@@ -143,6 +143,13 @@ void kernel_shutdown(unsigned int side)
 	kernel.pipe[side].fin_queued = true;
 }
 
+void kernel_abort(unsigned int side)
+{
+	kernel.sock[side].err = ECONNRESET;
+	sock_reset(side);
+	kernel.sock[side].closed = false;
+}
+
 void kernel_close(unsigned int side)
 {
 	struct sock *sock = &kernel.sock[side];

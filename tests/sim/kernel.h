@@ -61,6 +61,8 @@ ssize_t kernel_send_stream(unsigned int side, size_t len);
 /* Bytes, 0 at a FIN, -EAGAIN, -errno. */
 ssize_t kernel_receive(unsigned int side, void *dst, size_t len);
 void kernel_shutdown(unsigned int side);
+/* Reset the connection; the socket stays, with nothing but an error in it. */
+void kernel_abort(unsigned int side);
 /* One holder fewer; the last one closes. */
 void kernel_close(unsigned int side);
 

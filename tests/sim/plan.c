@@ -108,7 +108,8 @@ static void draw_side(struct side_plan *p, uint64_t ring)
 	p->pause_pct = sim_chance(50) ? (unsigned int)sim_below(60) : 0;
 	p->pause_ticks = sim_log(1, 5000);
 	p->quit_bytes = UINT64_MAX;
-	p->event_ticks = sim_log(10, 20000);
+	p->event_ticks = sim_log(10, 10000);
+	p->on_ring = sim_chance(60);
 	p->leaves = sim_chance(50) ? (unsigned int)sim_below(4) : 0;
 	p->stops = sim_chance(25) ? 1 + (unsigned int)sim_below(2) : 0;
 	p->bare = sim_chance(50);
@@ -145,7 +146,7 @@ static void draw_violence(void)
 		break;
 	case 1:
 	case 2:
-		p->kill_tick = sim_log(1, 30000);
+		p->kill_tick = sim_log(1, p->on_ring ? 1500 : 30000);
 		p->kill_proc = (unsigned int)sim_below(p->procs);
 		break;
 	default:
@@ -220,8 +221,9 @@ void plan_draw(uint64_t seed)
 		kernel.pipe[s].receive_bytes = (uint32_t)sim_log(least, 30000);
 	}
 	plan.epochs = sim_chance(5) ? 0 : 1 + (unsigned int)sim_below(PLAN_EPOCHS_MAX);
-	plan.promote_ticks = sim_log(1, 10000);
-	plan.again_ticks = sim_log(1, 3000);
+	plan.promote_ticks = sim_log(1, sim_chance(70) ? 200 : 10000);
+	plan.again_ticks = sim_log(1, sim_chance(70) ? 200 : 3000);
+	plan.hostile = sched.may_stall = sim_chance(6);
 	plan.daemon_deaths = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
 }
 

@@ -38,6 +38,7 @@ struct side_plan {
 	unsigned int pause_pct;				   /* chance of a pause between them */
 	uint64_t pause_ticks;
 	uint64_t quit_bytes; /* closes after having received so many; UINT64_MAX never */
+	bool on_ring; /* does what follows when bytes go over the ring, and not just at any time */
 	unsigned int leaves, stops, freezes; /* how often it asks for an end, a hand-over, and how
 						often all of it is stopped for a while */
 	bool bare;			     /* after a hand-over nobody looks at the lane again */

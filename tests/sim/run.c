@@ -3,6 +3,7 @@
 
 #include "sim/app.h"
 #include "sim/daemon.h"
+#include "sim/hostile.h"
 #include "sim/kernel.h"
 #include "sim/oracle.h"
 #include "sim/plan.h"
@@ -24,6 +25,8 @@ bool run_seed(uint64_t seed, bool trace)
 	sched_spawn("net", kernel_net, NULL)->system = true;
 	daemon_start();
 	app_start();
+	if (plan.hostile)
+		hostile_start();
 	sched_run();
 	if (!sched.failure[0])
 		oracle_end();

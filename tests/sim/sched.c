@@ -19,6 +19,7 @@ void sched_init(uint64_t seed)
 	sched.dull = 0;
 	sched.current = sched.last = NULL;
 	sched.failure[0] = 0;
+	sched.may_stall = false;
 	for (task = sched.task; task < sched.task + SCHED_TASKS_MAX; task++)
 		task->state = TASK_UNUSED;
 }
@@ -131,7 +132,7 @@ bool sim_wait(bool (*ready)(void *arg), void *arg, uint64_t ticks)
 
 	self->ready = ready;
 	self->ready_arg = arg;
-	self->deadline = ticks == SCHED_FOREVER ? ticks : sched.now + ticks;
+	self->deadline = ticks < SCHED_FOREVER - sched.now ? sched.now + ticks : SCHED_FOREVER;
 	self->noticed = self->timed_out = false;
 	self->state = TASK_WAITING;
 	give_way();
@@ -250,8 +251,11 @@ void sched_run(void)
 	while (!sched.failure[0] && !sched_over()) {
 		task = sched_pick();
 		if (!task) {
-			if (!sched_jump() && !sched.failure[0])
-				sim_fail("stalled: nothing is due, but not all have ended");
+			if (sched_jump() || sched.failure[0])
+				continue;
+			if (sched.may_stall)
+				return;
+			sim_fail("stalled: nothing is due, but not all have ended");
 			continue;
 		}
 		sched.steps++;

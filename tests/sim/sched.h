@@ -55,6 +55,7 @@ struct sched {
 	unsigned int sticky_pct;   /* chance that the same task goes on */
 	unsigned int lag_pct;	   /* chance that a wake-up is late */
 	unsigned int spurious_pct; /* chance that a wait gets a time limit that nobody asked for */
+	bool may_stall;		   /* a run that stalls is over, and no worse for it */
 	bool trace;
 	char failure[400]; /* empty: none so far */
 	uint64_t failed_step;

@@ -154,7 +154,8 @@ void side_read_mail(struct thread *thread)
 void side_broken(struct side *side)
 {
 	oracle_broken(side->id);
-	kernel.sock[side->id].linger0 = true;
+	side->lane_on = false;
+	kernel_abort(side->id);
 }
 
 void side_saw_fin(struct side *side)
