@@ -4,13 +4,15 @@
 #include <setjmp.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <ucontext.h>
 
 /*
  * Coroutines: a simulated thread runs ordinary blocking code on a stack of its own and gives way
  * wherever it likes; one that is never resumed has died on the spot.
  */
 struct fiber {
-	jmp_buf here;
+	ucontext_t context; /* where it begins */
+	jmp_buf here;	    /* where it stands */
 	char *stack;
 	void (*fn)(void *arg);
 	void *arg;
