@@ -344,7 +344,7 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 	return io.left < total ? (ssize_t)(total - io.left) : n;
 }
 
-ssize_t sock_recvmsg(struct sock *sock, struct msghdr *msg, int flags)
+static ssize_t receive(struct sock *sock, struct msghdr *msg, int flags)
 {
 	uint32_t stage = sock_stage(sock);
 	ssize_t n = RX_RETRY;
@@ -372,5 +372,15 @@ ssize_t sock_recvmsg(struct sock *sock, struct msghdr *msg, int flags)
 		msg->msg_controllen = 0;
 		msg->msg_flags = 0;
 	}
+	return n;
+}
+
+ssize_t sock_recvmsg(struct sock *sock, struct msghdr *msg, int flags)
+{
+	ssize_t n = receive(sock, msg, flags);
+
+	/* An end by a reset that nobody has been told of. */
+	if (n == 0 && atomic_load_explicit(&sock->late_error, memory_order_relaxed))
+		n = atomic_exchange(&sock->late_error, 0);
 	return n;
 }

@@ -130,6 +130,7 @@ struct sock *sock_new(int fd)
 	sock->turn_seq = 0;
 	sock->entries = NULL;
 	atomic_store(&sock->tx_again, 0);
+	atomic_store(&sock->late_error, 0);
 	sock->rcv_timeout_ns = sock->snd_timeout_ns = 0;
 	sock->policy = (struct policy_state){0};
 	sock->spin = (struct spin_memory){0};

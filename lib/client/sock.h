@@ -79,6 +79,7 @@ struct sock {
 	int bell_own, bell_peer;
 	uint32_t syn_bias;
 	struct epentry *entries;		 /* epoll sets that have it; under their mutex */
+	_Atomic int late_error;			 /* of a send that had sent something: to be told */
 	_Atomic uint32_t tx_again;		 /* a send got EAGAIN: the next space is news */
 	uint64_t turn_seq;			 /* the peer's state_seq at the last turn */
 	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */

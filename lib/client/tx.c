@@ -26,6 +26,14 @@
 #define TX_WAIT (-EINPROGRESS) /* wait as noted, then try again */
 #define TX_RETRY (-ESTALE)     /* the stage changed: look again */
 
+/* A call that has sent something reports that, and the kernel would have kept the error for the
+ * next one. */
+static void keep_error(struct sock *sock, ssize_t n, bool partial)
+{
+	if (partial && n < 0 && n != TX_RETRY && n != -EAGAIN && n != -EINTR && n != -EPIPE)
+		atomic_store(&sock->late_error, (int)n);
+}
+
 /* Send the rest on TCP, without blocking; the caller is counted as busy. */
 static ssize_t tx_kernel(struct sock *sock, struct io *io, int flags, bool partial)
 {
@@ -38,6 +46,7 @@ static ssize_t tx_kernel(struct sock *sock, struct io *io, int flags, bool parti
 	n = sys_sendmsg(sock->fd, &msg, flags | MSG_DONTWAIT | (partial ? MSG_NOSIGNAL : 0));
 	if (n > 0)
 		io_skip(io, (size_t)n);
+	keep_error(sock, n, partial);
 	return n;
 }
 
@@ -262,16 +271,18 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 }
 
 /* The lane ended in mid-call: plain TCP takes the rest, and blocks as the socket does. */
-static __attribute__((noinline)) ssize_t tx_rest(struct sock *sock, struct io *io, int flags)
+static __attribute__((noinline)) ssize_t tx_rest(struct sock *sock, struct io *io, int flags,
+						 bool partial)
 {
 	struct iovec iov[IOV_MAX];
 	struct msghdr msg = {.msg_iov = iov};
 	ssize_t n;
 
 	msg.msg_iovlen = io_rest(io, iov, IOV_MAX, UINT64_MAX);
-	n = tx_plain(sock, &msg, flags);
+	n = tx_plain(sock, &msg, partial ? flags | MSG_NOSIGNAL : flags);
 	if (n > 0)
 		io_skip(io, (size_t)n);
+	keep_error(sock, n, partial);
 	return n;
 }
 
@@ -287,7 +298,7 @@ static ssize_t tx_on_lane(struct sock *sock, const struct msghdr *msg, int flags
 	do {
 		n = tx_covered(sock, &io, flags);
 		if (n == -ECANCELED)
-			n = tx_rest(sock, &io, io.left < total ? flags | MSG_NOSIGNAL : flags);
+			n = tx_rest(sock, &io, flags, io.left < total);
 	} while (n == TX_RETRY);
 	return io.left < total ? (ssize_t)(total - io.left) : n;
 }
@@ -297,6 +308,12 @@ ssize_t sock_sendmsg(struct sock *sock, const struct msghdr *msg, int flags)
 	uint32_t stage = sock_stage(sock);
 	ssize_t n = TX_RETRY;
 
+	if (atomic_load_explicit(&sock->late_error, memory_order_relaxed)) {
+		n = atomic_exchange(&sock->late_error, 0);
+		if (n)
+			return n;
+		n = TX_RETRY;
+	}
 	if (session_calls())
 		session_poll();
 	if (!stage_on_lane(stage) && !stage_pending(stage)) {
