@@ -48,14 +48,17 @@ typedef int (*demote_step)(struct sock *sock, struct wait_for *ret_wait);
 static int step_tx(struct sock *sock, struct wait_for *ret_wait)
 {
 	struct lane_plan plan;
-	int rc;
+	int route, rc;
 
 	do
-		rc = lane_tx_route(&sock->lane, 0, &plan);
-	while ((rc == TX_VIA_STOP || rc == TX_VIA_BACKLOG) && turn_backlog(sock, rc) == 0);
-	if (rc < 0 || rc == TX_VIA_TCP)
-		return rc < 0 ? rc : 1;
-	wait_enter(sock, ret_wait, WAKE_ALL, rc == TX_VIA_BACKLOG ? POLLOUT : 0, true);
+		route = lane_tx_route(&sock->lane, 0, &plan);
+	while ((route == TX_VIA_STOP || route == TX_VIA_BACKLOG) &&
+	       turn_backlog(sock, route) == 0);
+	/* The caller, or whoever gets the socket, sends on TCP without asking again. */
+	rc = route < 0 ? route : lane_tx_leave(&sock->lane);
+	if (rc)
+		return rc;
+	wait_enter(sock, ret_wait, WAKE_ALL, route == TX_VIA_BACKLOG ? POLLOUT : 0, true);
 	return 0;
 }
 
@@ -146,6 +149,13 @@ int demote_handover(struct sock *sock, enum reason reason)
 	demote_pin(sock, reason);
 	cancel_pending(sock, reason);
 	rc = step_until(sock, step_handover);
+	if (rc && rc != -EBUSY) { /* the peer's answer is not waited for any more */
+		sock_lock_rx(sock);
+		if (sock->lane.peer && stage_on_lane(sock_stage(sock)) &&
+		    lane_rx_resume(&sock->lane) == 1)
+			rc = 0;
+		sock_unlock_rx(sock);
+	}
 	if (!rc)
 		sock_turn(sock); /* over at once if the peer has drained us too */
 	return rc;
