@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 
 #include "base/util.h"
-#include "bell.h"
 #include "coupling.h"
+#include "os/bell.h"
 #include "os/fd.h"
 #include "os/memfd.h"
 #include "server.h"
@@ -117,7 +117,10 @@ static void detach(struct end *end)
 static void send_pair(struct coupling *coupling, unsigned int index)
 {
 	struct coupling_side *own = &coupling->sides[index], *other = &coupling->sides[!index];
-	const int fds[3] = {own->half, own->bell, other->bell};
+	/* Each end gets descriptions of its own: see os/bell.h. */
+	AUTO_FD int own_bell = bell_copy(own->bell);
+	AUTO_FD int peer_bell = bell_copy(other->bell);
+	const int fds[3] = {own->half, own_bell, peer_bell};
 	const struct ctl_msg msg = {
 		.type = CTL_PAIR,
 		.token = own->end->token,
@@ -130,6 +133,11 @@ static void send_pair(struct coupling *coupling, unsigned int index)
 			},
 	};
 
+	if (own_bell < 0 || peer_bell < 0) {
+		/* It comes back with a clean slate, and its streams have stayed on TCP. */
+		session_cut(own->end->session, "no descriptor is left for its lane");
+		return;
+	}
 	end_note(own->end, HISTORY_PAIRED, REASON_NONE, coupling->epoch);
 	session_send(own->end->session, &msg, fds, ARRAY_SIZE(fds));
 }

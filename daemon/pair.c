@@ -2,8 +2,8 @@
 #include <errno.h>
 
 #include "base/util.h"
-#include "bell.h"
 #include "coupling.h"
+#include "os/bell.h"
 #include "pair.h"
 #include "server.h"
 #include "session.h"
@@ -281,7 +281,8 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 {
 	struct server *server = session->server;
 	AUTO_FD int fd = fd_bag_take(bag, 0);
-	AUTO_FD int bell = bag->n > 1 ? fd_bag_take(bag, 1) : -1;
+	AUTO_FD int passed = bag->n > 1 ? fd_bag_take(bag, 1) : -1;
+	AUTO_FD int bell = -1;
 	uint32_t epoch = msg->u.adopt.epoch;
 	struct end *end = registry_by_token(&server->registry, session, msg->token);
 	struct tcp_facts facts;
@@ -292,11 +293,14 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		.u.registered = {.epoch = epoch},
 	};
 
-	if ((end && (end->dup >= 0 || end->coupling)) || (bell >= 0 && bell_check(bell) < 0)) {
+	if ((end && (end->dup >= 0 || end->coupling)) || (passed >= 0 && bell_check(passed) < 0)) {
 		session_cut(session, "adopted what it can't");
 		return;
 	}
-	if (fd >= server->fd_limit || bell >= server->fd_limit) {
+	/* A description of the daemon's own, which its client cannot make block. */
+	if (passed >= 0)
+		bell = bell_copy(passed);
+	if (fd >= server->fd_limit || bell >= server->fd_limit || (passed >= 0 && bell < 0)) {
 		refuse_new(session, msg->token, REASON_NO_DESCRIPTORS);
 		return;
 	}

@@ -3,7 +3,6 @@
 #include <sys/socket.h>
 
 #include "base/util.h"
-#include "bell.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/syswait.h"
@@ -153,7 +152,6 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 	server->uid = sys_geteuid();
 	server->started_ns = clock_now_ns();
 	server->rule_holds = check_rule();
-	bell_guard();
 	rc = raise_fd_limit(server);
 	if (rc < 0)
 		return rc;

@@ -52,8 +52,7 @@ static int step_tx(struct sock *sock, struct wait_for *ret_wait)
 
 	do
 		route = lane_tx_route(&sock->lane, 0, &plan);
-	while ((route == TX_VIA_STOP || route == TX_VIA_BACKLOG) &&
-	       turn_backlog(sock, route) == 0);
+	while ((route == TX_VIA_STOP || route == TX_VIA_BACKLOG) && turn_backlog(sock, route) == 0);
 	/* The caller, or whoever gets the socket, sends on TCP without asking again. */
 	rc = route < 0 ? route : lane_tx_leave(&sock->lane);
 	if (rc)

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <sys/eventfd.h>
 
-#include "client/bell.h"
+#include "os/bell.h"
 #include "client/demote.h"
 #include "client/epentry.h"
 #include "client/fdtable.h"

@@ -4,13 +4,14 @@
 #include <netinet/tcp.h>
 #include <sys/mman.h>
 
-#include "client/bell.h"
+#include "os/bell.h"
 #include "client/demote.h"
 #include "client/epset.h"
 #include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "os/clock.h"
+#include "os/sys.h"
 #include "os/memfd.h"
 #include "os/tcp.h"
 
@@ -390,6 +391,7 @@ void promote_session_opened(void)
 
 	for (uint32_t i = 0; (sock = sock_at(i)); i++) {
 		struct ctl_msg msg = {.type = CTL_ADOPT, .token = promote_token(sock)};
+		int fds[2] = {sock->fd, sock->bell_own};
 
 		if (!sock->live || !sock->lane.own || !stage_on_lane(sock_stage(sock))) {
 			sock->report_due = false; /* this daemon has not heard of it */
@@ -400,7 +402,7 @@ void promote_session_opened(void)
 		msg.u.adopt.epoch = sock->sh->conn.epoch;
 		msg.u.adopt.totals = totals_of(sock);
 		unlock_both(sock);
-		if (session_send_locked(&msg, sock->fd))
+		if (session_send_fds_locked(&msg, fds, 2))
 			break;
 	}
 }

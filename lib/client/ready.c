@@ -70,7 +70,7 @@ void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_re
 				look_tx(sock, &ready);
 			if (events & READY_IN)
 				look_rx(sock, &ready);
-			due = !due && (turn_due_tx(sock) | turn_due_rx(sock));
+			due = !due && (turn_due_tx(sock) || turn_due_rx(sock));
 			sock_ring(sock, &sock->sh->lane.tx.wake);
 			sock_ring(sock, &sock->sh->lane.rx.wake);
 			if (hold && !due) {

@@ -105,12 +105,17 @@ void session_forked(void)
 
 int session_send_locked(const struct ctl_msg *msg, int fd)
 {
+	return session_send_fds_locked(msg, &fd, fd >= 0);
+}
+
+int session_send_fds_locked(const struct ctl_msg *msg, const int *fds, size_t n_fds)
+{
 	uint8_t bytes[CTL_MAX_BYTES];
 	int rc;
 
 	if (session.state == SESSION_NONE)
 		return -ENOTCONN;
-	rc = fd_send(session.fd, bytes, ctl_encode(msg, bytes), &fd, fd >= 0);
+	rc = fd_send(session.fd, bytes, ctl_encode(msg, bytes), fds, n_fds);
 	if (rc && rc != -EAGAIN) {
 		session_drop_locked();
 		return -ENOTCONN;

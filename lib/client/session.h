@@ -65,6 +65,7 @@ int session_ensure(void);
 /* Send @msg with descriptor @fd (-1: none). 0, -EAGAIN if the daemon does not read, or -ENOTCONN.
  * The session's lock must be held. */
 int session_send_locked(const struct ctl_msg *msg, int fd);
+int session_send_fds_locked(const struct ctl_msg *msg, const int *fds, size_t n_fds);
 
 /* The same for callers without the lock. */
 int session_send(const struct ctl_msg *msg, int fd);

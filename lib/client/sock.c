@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "client/bell.h"
+#include "os/bell.h"
 #include "client/pool.h"
 #include "client/process.h"
 #include "client/signal.h"

@@ -4,7 +4,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#include "client/bell.h"
+#include "os/bell.h"
 #include "client/demote.h"
 #include "client/promote.h"
 #include "client/session.h"

@@ -112,6 +112,11 @@ static inline int sys_ftruncate(int fd, off_t len)
 	return (int)SYS_CALL(ftruncate, fd, len);
 }
 
+static inline int sys_pipe2(int ret_fds[2], int flags)
+{
+	return (int)SYS_CALL(pipe2, ret_fds, flags);
+}
+
 static inline int sys_eventfd2(unsigned int count, int flags)
 {
 	return (int)SYS_CALL(eventfd2, count, flags);
