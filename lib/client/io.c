@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "client/fault.h"
 #include "client/io.h"
 
 int io_init(struct io *io, const struct iovec *iov, size_t n)
@@ -38,30 +39,34 @@ static size_t io_piece(struct io *io, size_t len, uint8_t **ret_at)
 	return room;
 }
 
-void io_gather(struct io *io, uint8_t *dst, size_t len)
+bool io_gather(struct io *io, uint8_t *dst, size_t len)
 {
 	uint8_t *at;
 
 	while (len) {
 		size_t n = io_piece(io, len, &at);
 
-		memcpy(dst, at, n);
+		if (!fault_copy(dst, at, n))
+			return false;
 		dst += n;
 		len -= n;
 	}
+	return true;
 }
 
-void io_scatter(struct io *io, const uint8_t *src, size_t len)
+bool io_scatter(struct io *io, const uint8_t *src, size_t len)
 {
 	uint8_t *at;
 
 	while (len) {
 		size_t n = io_piece(io, len, &at);
 
-		memcpy(at, src, n);
+		if (!fault_copy(at, src, n))
+			return false;
 		src += n;
 		len -= n;
 	}
+	return true;
 }
 
 void io_skip(struct io *io, size_t len)

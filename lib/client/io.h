@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -17,9 +18,10 @@ struct io {
 /* -EMSGSIZE for more than IOV_MAX vectors, -EINVAL for more than SSIZE_MAX bytes, as sendmsg(2). */
 int io_init(struct io *io, const struct iovec *iov, size_t n);
 
-/* Take the next @len <= io->left bytes from, or put them to, the caller's memory. */
-void io_gather(struct io *io, uint8_t *dst, size_t len);
-void io_scatter(struct io *io, const uint8_t *src, size_t len);
+/* Take the next @len <= io->left bytes from, or put them to, the caller's memory. False: that is
+ * not there (EFAULT); the position is anywhere then. */
+bool io_gather(struct io *io, uint8_t *dst, size_t len);
+bool io_scatter(struct io *io, const uint8_t *src, size_t len);
 void io_skip(struct io *io, size_t len);
 
 /* The vectors that are left, at most @cap of them and @limit bytes; returns how many. */

@@ -3,8 +3,8 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdint.h>
 
-#include "base/util.h"
 #include "client/fdtable.h"
 
 /*

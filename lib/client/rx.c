@@ -40,23 +40,24 @@ static ssize_t rx_kernel(struct sock *sock, struct io *io, int flags, uint64_t l
 	return n;
 }
 
-/* Copy out what @plan names. Receive lock. */
-static size_t rx_ring(struct sock *sock, struct io *io, int flags, const struct lane_plan *plan)
+/* Copy out what @plan names. Receive lock. Bytes, or -EFAULT with nothing done. */
+static ssize_t rx_ring(struct sock *sock, struct io *io, int flags, const struct lane_plan *plan)
 {
 	const uint8_t *ring = half_ring_const(sock->lane.peer);
+	struct io begin = *io;
 
 	if (flags & MSG_TRUNC) { /* discard, as TCP does */
 		io_skip(io, plan->limit);
-	} else {
-		io_scatter(io, ring + plan->spans.pos[0], plan->spans.len[0]);
-		if (plan->spans.len[1])
-			io_scatter(io, ring + plan->spans.pos[1], plan->spans.len[1]);
+	} else if (!io_scatter(io, ring + plan->spans.pos[0], plan->spans.len[0]) ||
+		   !io_scatter(io, ring + plan->spans.pos[1], plan->spans.len[1])) {
+		*io = begin;
+		return -EFAULT;
 	}
 	if (!(flags & MSG_PEEK)) {
 		lane_rx_consume(&sock->lane, plan->limit);
 		sock_ring(sock, &sock->sh->lane.rx.wake);
 	}
-	return plan->limit;
+	return (ssize_t)plan->limit;
 }
 
 /* TCP showed its end, @n being 0 or its error: whose is it? Receive lock. */
@@ -142,7 +143,7 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 		return RX_ENOUGH;
 	switch (route) {
 	case RX_VIA_RING:
-		return (ssize_t)rx_ring(sock, io, flags, &plan);
+		return rx_ring(sock, io, flags, &plan);
 	case RX_VIA_TCP:
 		n = rx_kernel(sock, io, flags, plan.limit);
 		if (n > 0) {

@@ -3,7 +3,9 @@
 #include <string.h>
 #include <ucontext.h>
 
+#include "base/util.h"
 #include "client/cancel.h"
+#include "client/fault.h"
 #include "client/signal.h"
 #include "os/syswait.h"
 
@@ -14,6 +16,7 @@ struct wanted {
 };
 
 static struct wanted wanted[_NSIG];
+static _Atomic bool guards; /* SIGSEGV and SIGBUS are ours */
 
 __thread struct signal_local signal_local __attribute__((tls_model("initial-exec")));
 
@@ -59,18 +62,37 @@ static void reset_to_default(int sig)
 	atomic_store(&wanted[sig].handler, (uintptr_t)SIG_DFL);
 }
 
+/*
+ * The program handles @sig no more, or never did and the handler is there for the library's sake.
+ * The instruction fails again, or the signal comes again, and the kernel does what is its custom.
+ */
+static void unhandled(int sig, siginfo_t *info, uintptr_t handler)
+{
+	if (handler == (uintptr_t)SIG_IGN && !is_fault(sig, info))
+		return;
+	reset_to_default(sig);
+	if (!is_fault(sig, info))
+		SYS_CALL(rt_tgsigqueueinfo, sys_getpid(), sys_gettid(), sig, info);
+}
+
 static void signal_deliver(int sig, siginfo_t *info, void *context)
 {
 	volatile struct timespec *timeout = signal_local.timeout;
 	uintptr_t handler;
 	int flags;
 
-	if (signal_local.depth && !is_fault(sig, info)) {
+	if (is_fault(sig, info)) {
+		fault_catch(context);
+	} else if (signal_local.depth) {
 		put_off(info, context);
 		return;
 	}
 	handler = atomic_load(&wanted[sig].handler);
 	flags = atomic_load(&wanted[sig].flags);
+	if (handler == (uintptr_t)SIG_DFL || handler == (uintptr_t)SIG_IGN) {
+		unhandled(sig, info, handler);
+		return;
+	}
 	if (flags & SA_RESETHAND)
 		reset_to_default(sig);
 	signal_local.handled++;
@@ -82,8 +104,6 @@ static void signal_deliver(int sig, siginfo_t *info, void *context)
 		timeout->tv_sec = 0;
 		timeout->tv_nsec = 0;
 	}
-	if (handler == (uintptr_t)SIG_DFL || handler == (uintptr_t)SIG_IGN)
-		return; /* changed while this signal was on its way */
 	((void (*)(int, siginfo_t *, void *))handler)(sig, info, context);
 }
 
@@ -158,16 +178,43 @@ static void translate(int sig, struct sigaction *old, uintptr_t handler, int fla
 	old->sa_handler = (sighandler_t)handler;
 }
 
+/* Signals whose handler in the kernel stays ours whatever the program wants. */
+static bool is_guarded(int sig)
+{
+	return (sig == SIGSEGV || sig == SIGBUS) && atomic_load(&guards);
+}
+
+void signal_guard_faults(signal_action_fn real)
+{
+	static const int sigs[] = {SIGSEGV, SIGBUS};
+	struct sigaction ours = {.sa_sigaction = signal_deliver, .sa_flags = SA_SIGINFO}, old;
+
+	if (!real || atomic_exchange(&guards, true))
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++) {
+		if (real(sigs[i], NULL, &old) || old.sa_sigaction == signal_deliver)
+			continue;
+		atomic_store(&wanted[sigs[i]].flags, old.sa_flags);
+		atomic_store(&wanted[sigs[i]].handler, (uintptr_t)old.sa_handler);
+		if (is_function(&old)) {
+			ours.sa_mask = old.sa_mask;
+			ours.sa_flags = (old.sa_flags | SA_SIGINFO) & ~SA_RESETHAND;
+		}
+		real(sigs[i], &ours, NULL);
+	}
+}
+
 int signal_action(int sig, const struct sigaction *act, struct sigaction *old,
 		  signal_action_fn real, bool foreign)
 {
 	struct sigaction ours;
 	uintptr_t handler;
 	int flags, saved = errno, rc;
-	bool wraps = act && is_function(act) && !foreign && sig > 0 && sig < _NSIG;
+	bool wraps;
 
 	if (sig <= 0 || sig >= _NSIG)
 		return -EINVAL;
+	wraps = act && !foreign && (is_function(act) || is_guarded(sig));
 	handler = atomic_load(&wanted[sig].handler);
 	flags = atomic_load(&wanted[sig].flags);
 	if (wraps) {

@@ -86,6 +86,10 @@ void signal_forked(uint32_t depth);
 
 typedef int (*signal_action_fn)(int sig, const struct sigaction *act, struct sigaction *old);
 
+/* The program's signals are served by signal_action(): have faults in the library's own copies come
+ * back to it. Any number of times. @real: libc's sigaction(). */
+void signal_guard_faults(signal_action_fn real);
+
 /*
  * sigaction(2) of the program, done with libc's @real. @foreign: by a child of vfork(), whose
  * handlers are its own while this table is its parent's. 0 or -errno.

@@ -50,17 +50,21 @@ static ssize_t tx_kernel(struct sock *sock, struct io *io, int flags, bool parti
 	return n;
 }
 
-/* Copy into the ring what fits. Transmit lock. */
-static size_t tx_ring(struct sock *sock, struct io *io, const struct lane_plan *plan)
+/* Copy into the ring what fits. Transmit lock. Bytes, or -EFAULT with nothing done. */
+static ssize_t tx_ring(struct sock *sock, struct io *io, const struct lane_plan *plan)
 {
 	uint8_t *ring = half_ring(sock->lane.own);
 
-	io_gather(io, ring + plan->spans.pos[0], plan->spans.len[0]);
-	if (plan->spans.len[1])
-		io_gather(io, ring + plan->spans.pos[1], plan->spans.len[1]);
+	struct io begin = *io;
+
+	if (!io_gather(io, ring + plan->spans.pos[0], plan->spans.len[0]) ||
+	    !io_gather(io, ring + plan->spans.pos[1], plan->spans.len[1])) {
+		*io = begin;
+		return -EFAULT;
+	}
 	lane_tx_commit(&sock->lane, plan->limit);
 	sock_ring(sock, &sock->sh->lane.tx.wake);
-	return plan->limit;
+	return (ssize_t)plan->limit;
 }
 
 /* The peer was killed in its segment: nobody reads the ring. What follows meets the kernel. */
@@ -85,6 +89,7 @@ static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wai
 {
 	struct lane_plan plan;
 	size_t done = 0;
+	ssize_t n;
 	int route, rc;
 
 	if (!sock->lane.peer || !stage_on_lane(sock_stage(sock)))
@@ -96,7 +101,10 @@ static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wai
 		route = lane_tx_route(&sock->lane, want, &plan);
 		switch (route) {
 		case TX_VIA_RING:
-			done += tx_ring(sock, io, &plan);
+			n = tx_ring(sock, io, &plan);
+			if (n < 0)
+				return done ? (ssize_t)done : n;
+			done += (size_t)n;
 			if (!io->left)
 				return (ssize_t)done;
 			continue;

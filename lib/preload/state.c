@@ -4,6 +4,7 @@
 #include "client/demote.h"
 #include "client/fdtable.h"
 #include "client/fork.h"
+#include "client/signal.h"
 #include "client/stream.h"
 #include "os/syswait.h"
 #include "preload/real.h"
@@ -37,6 +38,7 @@ void state_track(int fd)
 	/* Its last owner was closed by a call that nobody saw; the number says nothing about it. */
 	if (fdtable_get(fd))
 		fdtable_remove(fd, &last);
+	signal_guard_faults(real(sigaction));
 	stream_track(fd);
 }
 

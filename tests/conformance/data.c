@@ -250,18 +250,6 @@ CONF_CASE(errno_is_left_alone)
 	say("errno after calls that went well: %s", strerrorname_np(errno));
 }
 
-CONF_CASE(bad_memory)
-{
-	struct conf_pair p = conf_pair();
-	char *volatile bad = (char *)16;
-
-	SAY_RESULT(send(p.a, bad, 10, 0));
-	SAY_RESULT(write(p.a, bad, 10));
-	SAY_RESULT(send(p.a, "abc", 3, 0));
-	SAY_RESULT(recv(p.b, bad, 10, 0));
-	RECV(p.b, 100, 0);
-}
-
 CONF_CASE(big_both_ways)
 {
 	struct conf_pair p = conf_pair();
