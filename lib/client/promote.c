@@ -204,7 +204,8 @@ static void on_pair(struct sock *sock, const struct ctl_pair *pair, struct fd_ba
 
 	if (sock_stage(sock) != CONN_REGISTERED || !ring_size_ok(pair->own_ring_bytes) ||
 	    !ring_size_ok(pair->peer_ring_bytes) || pair->epoch <= sock->sh->conn.epoch ||
-	    memfd_check(bag->fds[0], bytes, MEMFD_SEALS_SIZE))
+	    memfd_check(bag->fds[0], bytes, MEMFD_SEALS_SIZE) || bell_check(bag->fds[1]) ||
+	    bell_check(bag->fds[2]))
 		goto refuse;
 	own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bag->fds[0], 0);
 	bell_own = ownfd_take(fd_bag_take(bag, 1));
