@@ -51,6 +51,20 @@ static bool on_the_way(const struct sock *sock)
 	return stage_on_lane(sock_stage(sock)) || stage_pending(sock_stage(sock));
 }
 
+/* The kernel's own call, counted as a send under way. -ESTALE: a lane is there, or coming. */
+static ssize_t send_file_plain(struct sock *sock, int in, off64_t *at, size_t len)
+{
+	struct holder *holder = sock_holder(sock);
+	ssize_t n = -ESTALE;
+
+	/* Full fence; partner: the stage is stored before turn_start() sums up who is busy. */
+	atomic_fetch_add(&holder->tx_busy, 1);
+	if (!on_the_way(sock))
+		n = CANCELLABLE(SYS_CALL(sendfile, sock->fd, in, at, len));
+	atomic_fetch_sub(&holder->tx_busy, 1);
+	return n;
+}
+
 long call_sendfile(int out, int in, off64_t *at, size_t len)
 {
 	struct sock *sock = fdtable_get(out);
@@ -61,8 +75,10 @@ long call_sendfile(int out, int in, off64_t *at, size_t len)
 		demote_handover(fdtable_get(in), REASON_UNSERVED_CALL);
 	if (!sock)
 		return CANCELLABLE(SYS_CALL(sendfile, out, in, at, len));
-	if (!on_the_way(sock) || !is_file(in)) {
-		/* The kernel sends, and nothing may start behind its back. */
+	n = send_file_plain(sock, in, at, len);
+	if (n != -ESTALE)
+		return n;
+	if (!is_file(in)) {
 		demote_tx_wait(sock, REASON_UNSERVED_CALL);
 		return CANCELLABLE(SYS_CALL(sendfile, out, in, at, len));
 	}

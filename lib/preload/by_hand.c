@@ -58,6 +58,34 @@ EXPORT long syscall(long number, ...)
 	return edge_result(call_syscall(number, args));
 }
 
+/* Absent arguments are whatever stands there, as for libc, and the flags say not to look. */
+#define CLONE_CALL(fn, stack, flags, arg)                                                          \
+	va_list list;                                                                              \
+	struct clone_call clone_call = {                                                           \
+		.fn = fn,                                                                          \
+		.stack = stack,                                                                    \
+		.flags = flags,                                                                    \
+		.arg = arg,                                                                        \
+	};                                                                                         \
+                                                                                                   \
+	va_start(list, arg);                                                                       \
+	clone_call.parent_tid = va_arg(list, pid_t *);                                             \
+	clone_call.tls = va_arg(list, void *);                                                     \
+	clone_call.child_tid = va_arg(list, pid_t *);                                              \
+	va_end(list);                                                                              \
+	return (int)edge_result(call_clone(&clone_call))
+
+EXPORT int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	CLONE_CALL(fn, stack, flags, arg);
+}
+
+EXPORT int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+EXPORT int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	CLONE_CALL(fn, stack, flags, arg);
+}
+
 EXPORT void closefrom(int first)
 {
 	call_close_range(first < 0 ? 0 : (unsigned int)first, UINT_MAX, 0);

@@ -23,3 +23,15 @@
 long call_fcntl(int fd, int cmd, long arg);
 long call_ioctl(int fd, unsigned long request, void *arg);
 long call_syscall(long number, const long args[6]);
+
+/* What clone() takes, in its order. */
+struct clone_call {
+	int (*fn)(void *arg);
+	void *stack;
+	int flags;
+	void *arg;
+	pid_t *parent_tid;
+	void *tls;
+	pid_t *child_tid;
+};
+long call_clone(const struct clone_call *clone_call);

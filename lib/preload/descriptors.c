@@ -36,12 +36,11 @@ static void note_dup(int from, int to)
 		return;
 	}
 	epset_dup(from, to);
-	if (!sock)
-		return;
-	fdtable_dup(to, sock);
-	/* stdio may use it without asking. */
-	if (to <= STDERR_FILENO)
+	/* stdio may use, and close, a standard descriptor without asking: it is not tracked. */
+	if (sock && to <= STDERR_FILENO)
 		demote_handover(sock, REASON_FDOPEN);
+	else if (sock)
+		fdtable_dup(to, sock);
 }
 
 long call_dup(int fd)

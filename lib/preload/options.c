@@ -150,6 +150,9 @@ long call_getsockopt(int fd, int level, int option, void *val, socklen_t *len)
 	struct sock *sock = fdtable_get(fd);
 	long rc = sys_getsockopt(fd, level, option, val, len);
 
+	if (!rc && sock && level == SOL_SOCKET && option == SO_ERROR && *len >= sizeof(int) &&
+	    !*(int *)val)
+		*(int *)val = -atomic_exchange(&sock->late_error, 0);
 	if (!rc && sock && level == SOL_SOCKET && option == SO_LINGER) {
 		sock_lock_tx(sock);
 		if (sock->linger_guarded)

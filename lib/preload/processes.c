@@ -54,6 +54,35 @@ long call__Fork(void)
 	return -error;
 }
 
+static int clone_child(void *arg)
+{
+	const struct clone_call *clone_call = arg;
+
+	fork_in_child();
+	return clone_call->fn(clone_call->arg);
+}
+
+/* A child with memory of its own is a fork; one on this memory is a thread, or as after vfork(). */
+long call_clone(const struct clone_call *c)
+{
+	bool forks = fdtable_slots && !(c->flags & CLONE_VM) && c->fn && !state_is_foreign();
+	int error, pid;
+
+	if (forks)
+		fork_prepare();
+	pid = real(clone)(forks ? clone_child : c->fn, c->stack, c->flags,
+			  forks ? (void *)(uintptr_t)c : c->arg, c->parent_tid, c->tls,
+			  c->child_tid);
+	error = errno;
+	if (forks)
+		fork_in_parent();
+	if (pid >= 0)
+		return pid;
+	if (forks)
+		fork_failed();
+	return -error;
+}
+
 /* What comes before an exec, and what comes after one that failed with @error. */
 static int before_exec(bool *ret_foreign)
 {

@@ -14,6 +14,7 @@
 #define HAND_HIDDEN HAND
 static const char *const names[REAL_COUNT] = {
 #include "preload/calls.def"
+	[REAL_clone] = "clone",
 };
 #include "preload/rows_end.h"
 

@@ -5,8 +5,8 @@
 
 /*
  * libc's own functions behind the ones that this library defines, for the rows of calls.def where
- * libc does more than a system call. Looked up at the start, or at the first use if that comes
- * before the start.
+ * libc does more than a system call, and clone(). Looked up at the start, or at the first use if
+ * that comes before the start.
  */
 #define CALL(ret, name, params, args, impl)
 #define ALIAS CALL
@@ -18,6 +18,7 @@
 #define HAND_HIDDEN HAND
 enum real_name {
 #include "preload/calls.def"
+	REAL_clone,
 	REAL_COUNT
 };
 #include "preload/rows_end.h"

@@ -23,6 +23,13 @@ int before_fdopen(int fd, const char *mode)
 	return rc;
 }
 
+/* It closes the descriptor of @stream, which may be a standard one. */
+int before_freopen(const char *path, const char *mode, FILE *stream)
+{
+	(void)path;
+	return stream ? before_fdopen(fileno(stream), mode) : 0;
+}
+
 /* dprintf() only writes. */
 int before_vdprintf(int fd, const char *format, va_list args)
 {

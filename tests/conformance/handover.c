@@ -164,6 +164,21 @@ CONF_CASE(sendfile_to_a_socket)
 	say("%ld", (long)at);
 }
 
+/* A file that is sent does not keep a connection from getting a lane later. */
+CONF_CASE(sendfile_first)
+{
+	struct conf_pair p = conf_connect();
+	int file = make_file("0123456789");
+	off_t at = 3;
+
+	SAY_RESULT(sendfile(p.a, file, &at, 100));
+	RECV(p.b, 7, MSG_WAITALL);
+	conf_promote(&p);
+	at = 0;
+	SAY_RESULT(sendfile(p.a, file, &at, 2));
+	RECV(p.b, 2, MSG_WAITALL);
+}
+
 static void drain(void *arg)
 {
 	say("all drained: %d", pattern_recv(*(int *)arg, 0, 2000000));

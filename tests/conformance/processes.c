@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,6 +119,24 @@ CONF_CASE(fork_for_a_snapshot)
 		say_ended("the child", pid);
 		say_alive("afterwards", &p);
 	}
+}
+
+static int child_of_clone(void *arg)
+{
+	child_talks(arg);
+	return 3;
+}
+
+CONF_CASE(cloned_child)
+{
+	static char stack[256 * 1024];
+	struct conf_pair p = conf_pair();
+	pid_t pid = clone(child_of_clone, stack + sizeof(stack), SIGCHLD, &p);
+
+	RECV(p.a, 100, 0);
+	SAY_RESULT(send(p.a, "to child!", 9, 0));
+	say_ended("the child", pid);
+	say_alive("the parent goes on", &p);
 }
 
 static void be_cat(int fd)

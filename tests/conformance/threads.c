@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "conformance/conf.h"
+
+/* One thread is in a call on a socket, and another one does something to it. */
+
+static char buf[256];
+
+#define RECV(fd, len, flags)                                                                       \
+	say_bytes("recv(" #fd ", " #len ", " #flags ")", buf, recv(fd, buf, len, flags))
+
+static void shut_both(void *arg)
+{
+	shutdown(*(int *)arg, SHUT_RDWR);
+}
+
+static void shut_write(void *arg)
+{
+	shutdown(*(int *)arg, SHUT_WR);
+}
+
+static void send_byte(void *arg)
+{
+	send(*(int *)arg, "x", 1, 0);
+}
+
+CONF_CASE(shutdown_under_a_reader)
+{
+	struct conf_pair p = conf_pair();
+
+	later(30, shut_both, &p.b);
+	RECV(p.b, 10, 0);
+	RECV(p.a, 10, 0);
+	later_all_done();
+}
+
+CONF_CASE(shutdown_under_a_writer)
+{
+	struct conf_pair p = conf_pair();
+	static char bytes[100000];
+	ssize_t n;
+
+	later(100, shut_write, &p.a);
+	do
+		n = send(p.a, bytes, sizeof(bytes), MSG_NOSIGNAL);
+	while (n > 0);
+	say_result("send, at last", n);
+	later_all_done();
+}
+
+CONF_CASE(shutdown_under_a_poller)
+{
+	struct conf_pair p = conf_pair();
+	struct pollfd fd = {.fd = p.b, .events = POLLIN | POLLRDHUP};
+
+	later(30, shut_both, &p.b);
+	SAY_RESULT(poll(&fd, 1, 10000));
+	say("%#x", fd.revents);
+	later_all_done();
+}
+
+static void set_nonblocking(void *arg)
+{
+	fcntl(*(int *)arg, F_SETFL, O_NONBLOCK);
+}
+
+CONF_CASE(nonblocking_under_a_reader)
+{
+	struct conf_pair p = conf_pair();
+
+	later(30, set_nonblocking, &p.b);
+	later(100, send_byte, &p.a);
+	RECV(p.b, 10, 0);
+	RECV(p.b, 10, 0);
+	later_all_done();
+}
+
+static void *read_one(void *arg)
+{
+	char c = 0;
+
+	return recv(*(int *)arg, &c, 1, 0) == 1 && c == 'y' ? arg : NULL;
+}
+
+CONF_CASE(several_readers)
+{
+	struct conf_pair p = conf_pair();
+	pthread_t readers[4];
+	int good = 0;
+
+	for (int i = 0; i < 4; i++)
+		pthread_create(&readers[i], NULL, read_one, &p.b);
+	pause_ms(30);
+	SAY_RESULT(send(p.a, "yy", 2, 0));
+	pause_ms(10);
+	SAY_RESULT(send(p.a, "yy", 2, 0));
+	for (int i = 0; i < 4; i++) {
+		void *result;
+
+		pthread_join(readers[i], &result);
+		good += result != NULL;
+	}
+	say("%d", good);
+}
+
+static void *wait_for_room(void *arg)
+{
+	struct pollfd fd = {.fd = *(int *)arg, .events = POLLOUT};
+
+	return poll(&fd, 1, 10000) == 1 && fd.revents == POLLOUT ? arg : NULL;
+}
+
+/* A reader and a writer wait on the same end at once. */
+CONF_CASE(reader_and_writer_wait)
+{
+	struct conf_pair p = conf_pair();
+	static char bytes[100000];
+	pthread_t reader, writer;
+	void *read_good, *write_good;
+
+	while (send(p.a, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	pause_ms(50);
+	while (send(p.a, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		;
+	pthread_create(&reader, NULL, read_one, &p.a);
+	pthread_create(&writer, NULL, wait_for_room, &p.a);
+	pause_ms(20);
+	SAY_RESULT(send(p.b, "y", 1, 0));
+	pthread_join(reader, &read_good);
+	while (recv(p.b, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+		pause_ms(1);
+	pthread_join(writer, &write_good);
+	say("%d %d", read_good != NULL, write_good != NULL);
+}
+
+static void put_null_over(void *arg)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	dup2(null, *(int *)arg);
+	close(null);
+}
+
+CONF_CASE(file_over_a_socket)
+{
+	struct conf_pair p = conf_pair();
+
+	put_null_over(&p.b);
+	SAY_RESULT(read(p.b, buf, 10));
+	SAY_RESULT(write(p.b, "abc", 3));
+	SAY_RESULT(send(p.b, "abc", 3, 0));
+	RECV(p.a, 10, 0);
+}
+
+CONF_CASE(standard_stream_reopened)
+{
+	struct conf_pair p = conf_pair();
+
+	SAY_RESULT(dup2(p.b, STDIN_FILENO));
+	SAY_RESULT(send(p.a, "line\n", 5, 0));
+	say("%s", fgets(buf, sizeof(buf), stdin));
+	close(p.b);
+	say("%d", freopen("/dev/null", "r", stdin) != NULL);
+	RECV(p.a, 10, 0);
+	SAY_RESULT(read(STDIN_FILENO, buf, 10));
+}
