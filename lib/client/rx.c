@@ -254,7 +254,8 @@ static bool rx_blocks(const struct sock *sock, int flags)
 static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t *deadline,
 		   const struct signal_mark *since)
 {
-	if (!rx_blocks(sock, flags)) {
+	/* Whether a call waits is decided once, as in the kernel. */
+	if (!*deadline && !rx_blocks(sock, flags)) {
 		wait_leave(sock, wait);
 		return -EAGAIN;
 	}
@@ -264,11 +265,10 @@ static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t
 	return sock_wait(sock, wait, *deadline, since);
 }
 
-/* The covered path: ring, or TCP step by step. */
-static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
+/* The covered path: ring, or TCP step by step. *@deadline is 0 until the call has waited. */
+static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t *deadline)
 {
 	struct signal_mark since = signal_mark();
-	uint64_t deadline = 0;
 	size_t total = io->left;
 	struct wait_for wait = {0};
 	ssize_t n;
@@ -289,7 +289,7 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
 			wait_leave(sock, &wait);
 			n = RX_ENOUGH;
 		} else if (n == RX_WAIT) {
-			n = rx_wait(sock, flags, &wait, &deadline, &since);
+			n = rx_wait(sock, flags, &wait, deadline, &since);
 			if (n == -EINTR && !sock->rcv_timeout_ns && io->left == total &&
 			    signal_restarts(&since)) {
 				since = signal_mark();
@@ -306,11 +306,22 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags)
 	return n;
 }
 
+/* A call that waits goes on although somebody has set O_NONBLOCK since. */
+static ssize_t rx_wait_plain(struct sock *sock)
+{
+	struct signal_mark since = signal_mark();
+	struct pollfd tcp = {.fd = sock->fd, .events = POLLIN | POLLRDHUP};
+	int rc = signal_ppoll(&tcp, 1, NULL, NULL, &since);
+
+	return rc > 0 || (rc == -EINTR && signal_restarts(&since)) ? RX_RETRY : rc;
+}
+
 static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 {
 	struct iovec iov;
 	struct msghdr tail = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct io io;
+	uint64_t deadline = 0;
 	size_t total;
 	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
 
@@ -324,11 +335,13 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 	}
 	total = io.left;
 	do {
-		n = rx_covered(sock, &io, flags);
+		n = rx_covered(sock, &io, flags, &deadline);
 		if (n != RX_PLAIN)
 			break;
 		if (io.left == total) {
 			n = rx_plain(sock, msg, flags);
+			if (n == -EAGAIN && deadline == WAIT_FOREVER)
+				n = rx_wait_plain(sock);
 			if (n != RX_RETRY)
 				return n;
 		} else if (!(flags & MSG_WAITALL)) {
