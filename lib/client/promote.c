@@ -59,7 +59,9 @@ static void send_or_drop(const struct ctl_msg *msg)
 
 static void failed(struct sock *sock, uint32_t retry_ms)
 {
-	policy_failed(&session_settings.policy, &sock->policy, clock_coarse_ns(), retry_ms);
+	const struct policy policy = session_policy();
+
+	policy_failed(&policy, &sock->policy, clock_coarse_ns(), retry_ms);
 }
 
 /* Whether this socket may have a lane at all; on false it was pinned. Session lock. */
@@ -116,6 +118,15 @@ static void take_over_options(struct sock *sock)
 }
 
 static void report_locked(struct sock *sock);
+
+void promote_put_off(struct sock *sock)
+{
+	/* A lane that lasted says nothing against the next one. */
+	if (clock_coarse_ns() - sock->began_ns >=
+	    (uint64_t)session_settings.backoff_max_ms * 1000000u)
+		policy_succeeded(&sock->policy);
+	failed(sock, 0);
+}
 
 void promote_try(struct sock *sock)
 {
@@ -260,6 +271,7 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 	sock->lane.peer = peer;
 	lane_begin(&sock->lane, epoch->epoch);
 	sock->turn_seq = UINT64_MAX;
+	sock->began_ns = clock_coarse_ns();
 	if (sock->sh->tx_shut)
 		lane_tx_close(&sock->lane);
 	sock_apply(sock, CONN_EV_PEER, REASON_NONE);

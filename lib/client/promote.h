@@ -18,6 +18,9 @@
 /* Register @sock if it is time and nothing speaks against it. */
 void promote_try(struct sock *sock);
 
+/* A lane has ended: the next one waits, and longer if this one was short. Both locks. */
+void promote_put_off(struct sock *sock);
+
 /* Handle one message about a connection. Descriptors that are kept are taken out of @bag. Session
  * lock. */
 void promote_message(const struct ctl_msg *msg, struct fd_bag *bag);

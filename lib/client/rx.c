@@ -368,8 +368,7 @@ static ssize_t receive(struct sock *sock, struct msghdr *msg, int flags)
 	if (!stage_on_lane(stage) && !stage_pending(stage)) {
 		n = rx_plain(sock, msg, flags);
 		if (n != RX_RETRY) {
-			if (stage == CONN_TCP &&
-			    policy_count(&session_settings.policy, &sock->policy))
+			if (stage == CONN_TCP && session_count(&sock->policy))
 				promote_try(sock);
 			return n;
 		}

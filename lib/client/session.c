@@ -37,7 +37,9 @@ static struct {
 
 struct session_view session_view;
 struct session_settings session_settings = {
-	.policy = {.promote_after = 8, .backoff_min_ms = 100, .backoff_max_ms = 10000},
+	.promote_after = 8,
+	.backoff_min_ms = 100,
+	.backoff_max_ms = 10000,
 	.spin_us = 50,
 	.demote_wait_ms = 1000,
 };
@@ -184,11 +186,9 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 	page = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, bag->fds[0], 0);
 	if (page == MAP_FAILED)
 		return -ENOMEM;
-	session_settings.policy = (struct policy){
-		.promote_after = welcome->promote_after,
-		.backoff_min_ms = welcome->backoff_min_ms,
-		.backoff_max_ms = welcome->backoff_max_ms,
-	};
+	session_settings.promote_after = welcome->promote_after;
+	session_settings.backoff_min_ms = welcome->backoff_min_ms;
+	session_settings.backoff_max_ms = welcome->backoff_max_ms;
 	session_settings.spin_us = welcome->spin_us;
 	session_settings.demote_wait_ms = welcome->demote_wait_ms;
 	session.state = SESSION_OPEN;

@@ -20,9 +20,9 @@
 
 /* How the daemon wants things done; defaults until it has said so. */
 struct session_settings {
-	struct policy policy;
-	uint32_t spin_us;
-	uint32_t demote_wait_ms;
+	_Atomic uint32_t promote_after, backoff_min_ms, backoff_max_ms;
+	_Atomic uint32_t spin_us;
+	_Atomic uint32_t demote_wait_ms;
 };
 
 /* What the fast path looks at, one cache line that hardly ever changes. */
@@ -36,6 +36,23 @@ struct session_view {
 
 extern struct session_view session_view;
 extern struct session_settings session_settings;
+
+static inline struct policy session_policy(void)
+{
+	return (struct policy){
+		.promote_after = session_settings.promote_after,
+		.backoff_min_ms = session_settings.backoff_min_ms,
+		.backoff_max_ms = session_settings.backoff_max_ms,
+	};
+}
+
+/* Count an operation on TCP; true when it is time to ask for a lane. */
+static inline bool session_count(struct policy_state *state)
+{
+	const struct policy policy = {.promote_after = session_settings.promote_after};
+
+	return policy_count(&policy, state);
+}
 
 /* Whether session_poll() has something to do: a few loads. */
 static inline bool session_calls(void)

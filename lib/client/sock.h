@@ -81,9 +81,10 @@ struct sock {
 	struct epentry *entries;		 /* epoll sets that have it; under their mutex */
 	_Atomic int late_error;			 /* of a send that had sent something: to be told */
 	_Atomic uint32_t tx_again;		 /* a send got EAGAIN: the next space is news */
-	uint64_t turn_seq;			 /* the peer's state_seq at the last turn */
+	_Atomic uint64_t turn_seq;		 /* the peer's state_seq at the last turn */
 	uint64_t rcv_timeout_ns, snd_timeout_ns; /* 0: none */
 	struct policy_state policy;
+	uint64_t began_ns; /* when the lane began; both locks */
 	struct spin_memory spin __attribute__((aligned(8)));
 	bool linger_guarded;  /* SO_LINGER is {1, 0} for a backlog's sake; tx_lock */
 	struct linger linger; /* what the program had set */

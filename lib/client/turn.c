@@ -122,7 +122,7 @@ static void finish(struct sock *sock)
 	sh->rx_changes += started ? 2 : 0; /* onto the ring and back */
 	atomic_store(&sh->ended, 0);
 	sock_apply(sock, CONN_EV_DRAIN, REASON_NONE);
-	policy_failed(&session_settings.policy, &sock->policy, clock_coarse_ns(), 0);
+	promote_put_off(sock);
 	sock->report_due = true;
 }
 

@@ -13,7 +13,7 @@
 static inline bool turn_due(const struct sock *sock)
 {
 	return atomic_load_explicit(&sock->lane.peer->state_seq, memory_order_acquire) !=
-		       sock->turn_seq ||
+		       atomic_load_explicit(&sock->turn_seq, memory_order_relaxed) ||
 	       atomic_load_explicit(&sock->sh->ended, memory_order_relaxed) == SOCK_BOTH_ENDED;
 }
 

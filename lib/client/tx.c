@@ -80,6 +80,12 @@ static bool tx_reader_gone(struct sock *sock)
 	return (tcp.revents & POLLRDHUP) && atomic_load(&sock->lane.peer->tx_end) == OPT_NONE;
 }
 
+/* A FIN concerns a sender that waits for room, unless the peer's direction has ended in order. */
+static short tx_watch(const struct sock *sock)
+{
+	return atomic_load(&sock->sh->ended) & SOCK_RX_ENDED ? 0 : POLLRDHUP;
+}
+
 /*
  * One attempt on the lane under the transmit lock. Returns bytes > 0, TX_WAIT with *@ret_wait
  * entered, TX_RETRY, or -errno. *@ret_turn: a turn is due.
@@ -132,8 +138,7 @@ static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wai
 				lane_tx_fin(&sock->lane);
 				continue;
 			}
-			wait_enter(sock, ret_wait, WAKE_SPACE,
-				   sock->sh->lane.rx.phase == RX_ENDED ? 0 : POLLRDHUP,
+			wait_enter(sock, ret_wait, WAKE_SPACE, tx_watch(sock),
 				   !(flags & MSG_DONTWAIT));
 			return TX_WAIT;
 		default:
@@ -327,8 +332,7 @@ ssize_t sock_sendmsg(struct sock *sock, const struct msghdr *msg, int flags)
 	if (!stage_on_lane(stage) && !stage_pending(stage)) {
 		n = tx_plain(sock, msg, flags);
 		if (n != TX_RETRY) {
-			if (stage == CONN_TCP &&
-			    policy_count(&session_settings.policy, &sock->policy))
+			if (stage == CONN_TCP && session_count(&sock->policy))
 				promote_try(sock);
 			return n;
 		}

@@ -9,7 +9,8 @@ bool policy_may_try(const struct policy_state *state, uint64_t now_ns)
 void policy_failed(const struct policy *policy, struct policy_state *state, uint64_t now_ns,
 		   uint32_t retry_ms)
 {
-	uint32_t wait_ms = state->backoff_ms ? state->backoff_ms : policy->backoff_min_ms;
+	uint32_t backoff_ms = state->backoff_ms;
+	uint32_t wait_ms = backoff_ms ? backoff_ms : policy->backoff_min_ms;
 	uint64_t twice_ms = (uint64_t)wait_ms * 2;
 
 	state->backoff_ms =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -16,10 +17,12 @@ struct policy {
 	uint32_t backoff_min_ms, backoff_max_ms;
 };
 
+/* Threads of one process may race for it: a count that is one short, or a wait that is one step
+ * shorter, harms nobody. So its words are atomic, and in no order. */
 struct policy_state {
-	uint32_t ops;	     /* operations so far, saturating */
-	uint32_t backoff_ms; /* the wait after the next failure; 0: the minimum */
-	uint64_t not_before_ns;
+	_Atomic uint32_t ops;	     /* operations so far, saturating */
+	_Atomic uint32_t backoff_ms; /* the wait after the next failure; 0: the minimum */
+	_Atomic uint64_t not_before_ns;
 };
 
 /* Used until a daemon has told its own. Chosen: 8 operations are more than a short request needs;
@@ -30,9 +33,11 @@ struct policy_state {
 /* Count an operation; true if enough have been seen to ask policy_may_try(). */
 static inline bool policy_count(const struct policy *policy, struct policy_state *state)
 {
-	if (state->ops >= policy->promote_after)
+	uint32_t ops = atomic_load_explicit(&state->ops, memory_order_relaxed);
+
+	if (ops >= policy->promote_after)
 		return true;
-	state->ops++;
+	atomic_store_explicit(&state->ops, ops + 1, memory_order_relaxed);
 	return false;
 }
 
