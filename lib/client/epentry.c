@@ -145,7 +145,7 @@ void entry_want(struct epentry *entry, const struct epoll_event *event)
 {
 	entry->user = *event;
 	entry->disabled = entry->absent = entry->parked = false;
-	entry->told_prod = entry->told_seq = UINT64_MAX;
+	entry->told_prod = UINT64_MAX;
 	entry->told_out = false;
 	if (entry->inner) {
 		epset_list(entry);
@@ -205,7 +205,9 @@ int entry_settle(struct epentry *entry)
 	}
 	if (!rc && entry->sock->bell_own >= 0 && (stage == CONN_MAPPED || stage_on_lane(stage)))
 		rc = entry_watch(entry);
-	if (!rc && stage_on_lane(stage) && entry->watched)
+	/* With both directions back on TCP the kernel's own events are right again. */
+	if (!rc && stage_on_lane(stage) && entry->watched &&
+	    atomic_load(&entry->sock->sh->ended) != SOCK_BOTH_ENDED)
 		entry_enter(entry);
 	return rc;
 }

@@ -26,7 +26,7 @@ struct look {
 	struct epentry *entry;
 	struct sock *sock;
 	uint32_t gen;
-	bool tcp_news;	/* an edge of TCP was taken */
+	bool tcp_news;	/* an edge of TCP was taken, and there is something to read */
 	bool tcp_moved; /* TCP has something to tell still */
 	short want;
 	struct ready ready;
@@ -64,22 +64,26 @@ static void batch_take(struct epset *set, struct batch *batch, int most)
 static void look_at(struct look *look)
 {
 	struct pollfd tcp = {0};
+	short asked;
 
 	ready_look(look->sock, look->want, true, &look->ready);
-	if (look->tcp_news || (look->ready.ask & (POLLIN | POLLOUT))) {
-		tcp = (struct pollfd){.fd = look->sock->fd, .events = look->ready.ask};
+	asked = look->ready.ask;
+	if (look->tcp_news || (asked & (POLLIN | POLLOUT))) {
+		/* Bytes on TCP are news, even while those in the ring come first. */
+		tcp = (struct pollfd){.fd = look->sock->fd, .events = asked | POLLIN};
 		sys_poll(&tcp, 1, 0);
 	}
-	look->got = ready_merge(look->sock, look->want, &look->ready, tcp.revents);
+	look->tcp_news &= (tcp.revents & ~(POLLOUT | POLLWRNORM)) != 0;
+	tcp.revents &= asked | POLLHUP | POLLERR | POLLNVAL;
 	look->tcp_moved = tcp.revents; /* until TCP is quiet again */
+	look->got = ready_merge(look->sock, look->want, &look->ready, tcp.revents);
 }
 
 /* Edge-triggered: leave out what the program has been told already. */
 static short only_news(struct epentry *entry, const struct look *look)
 {
 	const struct wake_mark *mark = &look->ready.mark;
-	bool news = look->tcp_news || mark->prod != entry->told_prod ||
-		    mark->peer_seq != entry->told_seq;
+	bool news = look->tcp_news || mark->prod != entry->told_prod;
 	bool space = !entry->told_out || atomic_exchange(&look->sock->tx_again, 0);
 	short got = look->got;
 
@@ -88,7 +92,6 @@ static short only_news(struct epentry *entry, const struct look *look)
 	if (!space)
 		got &= (short)~POLLOUT;
 	entry->told_prod = mark->prod;
-	entry->told_seq = mark->peer_seq;
 	entry->told_out = look->got & POLLOUT;
 	return got;
 }
@@ -331,7 +334,7 @@ int epoll_ctl_call(int ep, int op, int fd, struct epoll_event *event)
 	struct sock *sock = fdtable_get(fd);
 	struct epset *nested = sock ? NULL : epset_get(fd);
 
-	if (nested && op == EPOLL_CTL_ADD)
+	if (nested && op == EPOLL_CTL_ADD && !nested->outer)
 		epset_outer(nested);
 	if (!sock || (!event && op != EPOLL_CTL_DEL))
 		return sys_epoll_ctl(ep, op, fd, event);

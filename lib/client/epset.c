@@ -114,9 +114,12 @@ int set_watch_session(struct epset *set)
 }
 
 /* A wish that is right only as the kernel does it: the socket goes to TCP and stays there. */
-static bool must_stay(const struct epoll_event *event)
+static bool must_stay(int epfd, const struct epoll_event *event)
 {
-	return event->events & (EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP);
+	const struct epset *set = epset_get(epfd);
+
+	return (event->events & (EPOLLONESHOT | EPOLLEXCLUSIVE | EPOLLWAKEUP)) ||
+	       (set && set->outer);
 }
 
 /* A socket that the kernel has let into the program's set: keep what is asked for. */
@@ -159,7 +162,7 @@ int epset_add(int epfd, int fd, struct sock *sock, const struct epoll_event *eve
 	if (!rc && !entry)
 		rc = entry_begin(epfd, fd, sock, event);
 	epset_unlock();
-	if (!rc && must_stay(event))
+	if (!rc && must_stay(epfd, event))
 		demote_pin(sock, REASON_UNSERVED_CALL);
 	return rc;
 }
@@ -180,7 +183,7 @@ int epset_mod(int epfd, int fd, struct sock *sock, const struct epoll_event *eve
 	if (!rc && entry)
 		entry_want(entry, event);
 	epset_unlock();
-	if (!rc && must_stay(event))
+	if (!rc && must_stay(epfd, event))
 		demote_pin(sock, REASON_UNSERVED_CALL);
 	return rc;
 }
@@ -255,11 +258,21 @@ void epset_closed(int epfd)
 
 void epset_outer(struct epset *set)
 {
+	struct sock *sock;
+	bool member;
+
 	epset_lock();
 	set->outer = true;
-	if (set->ready_head)
-		epset_kick(set);
 	epset_unlock();
+	for (uint32_t i = 0; (sock = sock_at(i)); i++) {
+		epset_lock();
+		member = false;
+		for (struct epentry *e = sock->live ? sock->entries : NULL; e; e = e->sock_next)
+			member |= e->set == set;
+		epset_unlock();
+		if (member)
+			demote_handover(sock, REASON_UNSERVED_CALL);
+	}
 }
 
 int epset_sock_pending(struct sock *sock)

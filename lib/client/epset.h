@@ -44,7 +44,7 @@ struct epentry {
 	bool listed;
 	bool tcp_moved; /* an edge of TCP was taken: ask the kernel */
 	/* Edge-triggered: what was there when the program was told last. */
-	uint64_t told_prod, told_seq;
+	uint64_t told_prod;
 	bool told_out;
 };
 
@@ -84,7 +84,11 @@ int epset_del(int epfd, int fd, struct sock *sock);
 void epset_dup(int epfd, int new_fd);
 void epset_closed(int epfd);
 
-/* The set is polled, or put into another set. */
+/*
+ * The set is polled, or put into another set. Whether it is ready is then asked without a call that
+ * could look at the lanes: its sockets are handed over to TCP, and those that come are pinned
+ * there. May wait, demote_wait_ms a socket. No lock may be held.
+ */
 void epset_outer(struct epset *set);
 
 /* Put @entry on, or take it off, its set's ready list. Locked. */

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/epset.h"
 #include "client/fdtable.h"
 #include "client/poll.h"
 #include "client/ready.h"
@@ -31,6 +32,10 @@ static bool concerns_us(const struct pollfd *fds, nfds_t n)
 	for (nfds_t i = 0; i < n; i++) {
 		struct sock *sock = fds[i].fd >= 0 ? fdtable_get(fds[i].fd) : NULL;
 
+		struct epset *set = !sock && fds[i].fd >= 0 ? epset_get(fds[i].fd) : NULL;
+
+		if (set && !set->outer)
+			epset_outer(set);
 		if (sock && (stage_on_lane(sock_stage(sock)) || stage_pending(sock_stage(sock))))
 			return true;
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <sys/ioctl.h>
 
 #include "client/cancel.h"
 #include "client/demote.h"
@@ -113,11 +114,19 @@ static void rx_tail_read(struct sock *sock, int flags, const struct lane_plan *p
 	sock_ring(sock, &sock->sh->lane.rx.wake);
 }
 
+/* A read ends before urgent data; the next one skips it. */
+static bool rx_at_mark(const struct sock *sock)
+{
+	int mark = 0;
+
+	return sys_ioctl(sock->fd, SIOCATMARK, &mark) == 0 && mark;
+}
+
 /*
  * One attempt on the lane under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT with *@ret_wait
  * entered, RX_RETRY, or -errno. @blocks: the caller will wait, and has no news of TCP.
- * @partial: the call has bytes already, so that it takes only what the ring has ready (else
- * RX_ENOUGH); an error of TCP's stays there for the next call.
+ * @partial: the call has bytes already, so that it takes only what is ready (else RX_ENOUGH); an
+ * error of TCP's is kept for the next call.
  */
 static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool blocks, bool partial,
 			 struct wait_for *ret_wait)
@@ -139,16 +148,26 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 		route = lane_rx_tail(&sock->lane, tcp_count(consumed), want, &plan);
 		sock_ring(sock, &sock->sh->lane.rx.wake);
 	}
-	if (partial && !(flags & MSG_WAITALL) && route >= 0 && route != RX_VIA_RING)
+	partial = partial && !(flags & MSG_WAITALL);
+	if (partial && route == RX_VIA_WAIT)
 		return RX_ENOUGH;
 	switch (route) {
 	case RX_VIA_RING:
+		ret_wait->more = sock->sh->lane.rx.peer_tx_end != OPT_NONE;
 		return rx_ring(sock, io, flags, &plan);
 	case RX_VIA_TCP:
+		if (partial && rx_at_mark(sock))
+			return RX_ENOUGH;
 		n = rx_kernel(sock, io, flags, plan.limit);
 		if (n > 0) {
+			ret_wait->more = plan.limit == (uint64_t)n;
 			rx_tail_read(sock, flags, &plan, (uint64_t)n);
 			return n;
+		}
+		if (partial) {
+			if (n < 0 && n != -EAGAIN)
+				atomic_store(&sock->late_error, (int)n);
+			return RX_ENOUGH;
 		}
 		if (n != -EAGAIN)
 			return rx_end(sock, n);
@@ -298,8 +317,8 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t 
 			if (n == 0)
 				n = RX_RETRY;
 		} else if (n > 0 && io->left && !(flags & MSG_PEEK) &&
-			   ((flags & MSG_WAITALL) || (size_t)n == RX_CHUNK_BYTES)) {
-			/* More may stand in the ring: a large read is one call, as with TCP. */
+			   ((flags & MSG_WAITALL) || (size_t)n == RX_CHUNK_BYTES || wait.more)) {
+			/* More may be there: a large read is one call, as with TCP. */
 			n = RX_RETRY;
 		}
 	} while (n == RX_RETRY);

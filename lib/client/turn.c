@@ -6,6 +6,7 @@
 
 #include "os/bell.h"
 #include "client/demote.h"
+#include "client/epset.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "client/turn.h"
@@ -79,6 +80,7 @@ int turn_consumed(struct sock *sock, uint64_t *ret_count)
 	return 0;
 }
 
+/* The route that the own direction has now, or -EBADMSG. */
 static int turn_tx(struct sock *sock)
 {
 	struct lane_plan plan;
@@ -90,7 +92,7 @@ static int turn_tx(struct sock *sock)
 			continue;
 		if ((rc == TX_VIA_STOP || rc == TX_VIA_BACKLOG) && turn_backlog(sock, rc) == 0)
 			continue;
-		return rc < 0 ? rc : 0;
+		return rc;
 	}
 }
 
@@ -131,10 +133,9 @@ static int turn_locked(struct sock *sock)
 {
 	struct sock_shared *sh = sock->sh;
 	uint64_t seq = atomic_load(&sock->lane.peer->state_seq);
-	int rc = turn_tx(sock);
+	int route = turn_tx(sock);
+	int rc = route < 0 ? route : turn_rx(sock);
 
-	if (!rc)
-		rc = turn_rx(sock);
 	if (!rc && sh->lane.tx.peer_leave && sh->conn.stage == CONN_LANE) {
 		sock_apply(sock, CONN_EV_LEAVE, REASON_PEER_ASKED);
 		sh->demotions++;
@@ -144,6 +145,8 @@ static int turn_locked(struct sock *sock)
 	sock->turn_seq = sh->lane.rx.rx_ready ? seq : UINT64_MAX;
 	turn_due_tx(sock);
 	turn_due_rx(sock);
+	if (route == TX_VIA_TCP && atomic_load(&sh->ended) == SOCK_BOTH_ENDED)
+		epset_sock_tcp(sock);
 	sock_ring(sock, &sh->lane.tx.wake);
 	sock_ring(sock, &sh->lane.rx.wake);
 	rc = lane_is_done(&sock->lane);

@@ -17,6 +17,7 @@ struct wait_for {
 	struct wake_mark mark; /* taken before the attempt that found nothing */
 	short tcp_events;      /* POLL… on the TCP socket; errors and hang-ups always count */
 	bool spin;	       /* on the ring, by a caller that would block */
+	bool more;	/* out of a receive: the stream goes on in another place behind this */
 	bool tcp_moved; /* out: TCP has something to tell; the next attempt must look there */
 };
 
