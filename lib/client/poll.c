@@ -36,7 +36,7 @@ static bool concerns_us(const struct pollfd *fds, nfds_t n)
 
 		if (set && !set->outer)
 			epset_outer(set);
-		if (sock && (stage_on_lane(sock_stage(sock)) || stage_pending(sock_stage(sock))))
+		if (sock && sock_stage(sock) < CONN_PINNED)
 			return true;
 	}
 	return false;
@@ -57,7 +57,7 @@ static int look_all(struct poll_call *call)
 		if (!sock)
 			continue;
 		call->pending |= stage_pending(sock_stage(sock));
-		if (!stage_on_lane(sock_stage(sock)))
+		if (sock_stage(sock) >= CONN_PINNED)
 			continue;
 		ready_look(sock, call->user[i].events, true, &call->ready[i]);
 		call->ask[i].events = call->ready[i].ask;
@@ -263,17 +263,24 @@ static int poll_to_select(const struct pollfd *fds, nfds_t count, fd_set *rd, fd
 int select_call(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 		const sigset_t *mask)
 {
-	struct pollfd fds[FD_SETSIZE];
+	struct pollfd few[FD_SETSIZE], *fds = few;
 	nfds_t count;
 	int rc;
 
-	/* Beyond FD_SETSIZE programs allocate sets of their own; the macros still work on them, but
-	 * so many descriptors do not fit here. */
-	if (n < 0 || n > FD_SETSIZE)
+	/* Beyond FD_SETSIZE programs allocate sets of their own; the macros still work on them. */
+	if (n > FD_SETSIZE)
+		fds = malloc((size_t)n * sizeof(*fds));
+	if (n < 0 || !fds)
 		return sys_pselect6(n, rd, wr, ex, timeout, mask);
 	count = select_to_poll(n, rd, wr, ex, fds);
-	if (!concerns_us(fds, count))
-		return sys_pselect6(n, rd, wr, ex, timeout, mask);
-	rc = poll_call(fds, count, timeout, mask);
-	return rc < 0 ? rc : poll_to_select(fds, count, rd, wr, ex);
+	if (!concerns_us(fds, count)) {
+		rc = sys_pselect6(n, rd, wr, ex, timeout, mask);
+	} else {
+		rc = poll_call(fds, count, timeout, mask);
+		if (rc >= 0)
+			rc = poll_to_select(fds, count, rd, wr, ex);
+	}
+	if (fds != few)
+		free(fds);
+	return rc;
 }

@@ -81,6 +81,14 @@ void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_re
 		sock_unlock_rx(sock);
 		sock_unlock_tx(sock);
 	} while (on_lane && due);
+	ready.gen = atomic_load(&sock->gen);
+	if (!on_lane && hold && (events & READY_IN)) {
+		ready.counted = sock_tcp_wait_begin(sock);
+		if (!ready.counted) { /* since just now */
+			ready_look(sock, events, hold, ret_ready);
+			return;
+		}
+	}
 	if (on_lane) {
 		ready.now &= events;
 		ready.ask |= events & ~(READY_IN | READY_OUT);
@@ -127,5 +135,7 @@ void ready_release(struct sock *sock, struct ready *ready)
 {
 	if (ready->held)
 		atomic_fetch_sub(&sock->waiters, 1);
-	ready->held = false;
+	if (ready->counted)
+		sock_tcp_wait_end(sock, ready->gen);
+	ready->held = ready->counted = false;
 }

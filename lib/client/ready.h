@@ -15,12 +15,15 @@ struct ready {
 	short ask;	    /* bits to ask the kernel about; errors and hang-ups always count */
 	unsigned int kinds; /* wake_kinds to arm before sleeping; 0: the lane has no part in it */
 	bool held;	    /* the halves stay mapped until ready_release() */
+	bool counted;	    /* no byte comes by a ring until ready_release() */
+	uint32_t gen;
 	struct wake_mark mark;
 };
 
 /*
  * Look at @sock for @events (POLL… bits). Makes a turn if one is due. With @hold, and if the socket
- * is on a lane, the halves stay mapped until ready_release(), so that ready_arm() can be used.
+ * is on a lane, the halves stay mapped until ready_release(), so that ready_arm() can be used; if
+ * it is not, no byte comes by a ring until then, so that the caller may sleep on TCP alone.
  */
 void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_ready);
 

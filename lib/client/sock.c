@@ -238,6 +238,23 @@ unsigned int sock_rx_busy(struct sock *sock)
 	return busy_sum(sock, false);
 }
 
+bool sock_tcp_wait_begin(struct sock *sock)
+{
+	/* Full fence; partner: the stage is stored before anyone sums up who is busy. */
+	atomic_fetch_add(&sock_holder(sock)->rx_busy, 1);
+	if (!stage_on_lane(sock_stage(sock)))
+		return true;
+	atomic_fetch_sub(&sock_holder(sock)->rx_busy, 1);
+	return false;
+}
+
+void sock_tcp_wait_end(struct sock *sock, uint32_t gen)
+{
+	/* A socket that was closed meanwhile has begun to count anew. */
+	if (atomic_load(&sock->gen) == gen)
+		atomic_fetch_sub(&sock_holder(sock)->rx_busy, 1);
+}
+
 void sock_lock_tx(struct sock *sock)
 {
 	section_enter();

@@ -145,6 +145,13 @@ unsigned int sock_tx_busy(struct sock *sock);
 unsigned int sock_rx_busy(struct sock *sock);
 
 /*
+ * Count a wait that sees TCP only: until it is over no byte may come by a ring, since nothing would
+ * wake it. False: there is a lane already, look at that. @gen: of the socket, when the wait began.
+ */
+bool sock_tcp_wait_begin(struct sock *sock);
+void sock_tcp_wait_end(struct sock *sock, uint32_t gen);
+
+/*
  * Take or leave a direction's lock. Taking it over from a process that died in it mends the lane
  * state and rings both bells.
  */

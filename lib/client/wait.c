@@ -229,6 +229,7 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 	struct sleeper *s = NULL;
 	uint32_t gen = atomic_load(&sock->gen);
 	uint64_t left = UINT64_MAX;
+	bool counted = false;
 	int rc = 0;
 
 	wait->tcp_moved = false;
@@ -249,6 +250,11 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 		if (!left)
 			rc = -EAGAIN;
 	}
+	if (left && !wait->kinds && (wait->tcp_events & POLLIN)) {
+		counted = sock_tcp_wait_begin(sock);
+		if (!counted)
+			goto out;
+	}
 	if (left && s && !(wait->tcp_events & POLLOUT))
 		rc = sleep_on_lane(s, left, since);
 	else if (left)
@@ -257,6 +263,8 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 						       .epfd = s ? s->epfd : -1,
 						       .left_ns = left,
 						       .since = since});
+	if (counted)
+		sock_tcp_wait_end(sock, gen);
 	if (!s)
 		wait->tcp_moved = true;
 out:

@@ -24,6 +24,9 @@ CASE_TIMEOUT_S = 60
 # Of the ends that a case makes, at least so many must have been on a lane.
 PROMOTED_MIN = 0.9
 
+# Cases whose connections may be over before they get a lane: they do not count for that.
+RACING = ("lane_begins_under_a_poller",)
+
 # Of the control protocol (lib/core/ctl.h).
 CTL_VERSION = 1
 CTL_HELLO, CTL_DEMOTE_REQ = 1, 10
@@ -143,8 +146,12 @@ def main():
 			for case in cases:
 				if case not in references:
 					references[case] = runner.run(case, "plain")
-			run_mode(tap, runner, mode, cases, references, args)
-			promoted(tap, runner, mode)
+			proved = [case for case in cases if case not in RACING]
+			run_mode(tap, runner, mode, proved, references, args)
+			if proved:
+				promoted(tap, runner, mode)
+			racing = [case for case in cases if case in RACING]
+			run_mode(tap, runner, mode, racing, references, args)
 	broken = [case for case in references if references[case][-1] != "(exit status 0)"]
 	tap.result("the_reference_runs", [f"{case}: {references[case]}" for case in broken])
 	tap.end()

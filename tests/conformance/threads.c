@@ -142,6 +142,44 @@ CONF_CASE(reader_and_writer_wait)
 	say("%d %d", read_good != NULL, write_good != NULL);
 }
 
+static void *poll_and_read(void *arg)
+{
+	struct pollfd fd = {.fd = *(int *)arg, .events = POLLIN};
+	static char bytes[8192];
+	size_t sum = 0;
+	ssize_t n;
+
+	do {
+		if (poll(&fd, 1, 5000) != 1)
+			break;
+		n = recv(fd.fd, bytes, sizeof(bytes), MSG_DONTWAIT);
+		sum += n > 0 ? (size_t)n : 0;
+	} while (n > 0 || (n < 0 && errno == EAGAIN));
+	return (void *)sum;
+}
+
+/* The lane begins while one thread waits for data and the other one sends. */
+CONF_CASE(lane_begins_under_a_poller)
+{
+	static char bytes[8192];
+
+	for (int i = 0; i < 40; i++) {
+		struct conf_pair p = conf_connect();
+		pthread_t reader;
+		void *sum;
+
+		pthread_create(&reader, NULL, poll_and_read, &p.b);
+		for (int k = 0; k < 100; k++)
+			if (send(p.a, bytes, sizeof(bytes), 0) != sizeof(bytes))
+				say("short");
+		close(p.a);
+		pthread_join(reader, &sum);
+		if ((size_t)sum != 100 * sizeof(bytes))
+			say("only %zu bytes", (size_t)sum);
+		close(p.b);
+	}
+}
+
 static void put_null_over(void *arg)
 {
 	int null = open("/dev/null", O_RDWR);
