@@ -57,6 +57,7 @@ int lane_close(struct lane *lane)
 int lane_is_done(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
+	int rc;
 
 	if (lane_rx_settle(lane) || peer_refresh_tx(lane))
 		return -EBADMSG;
@@ -64,8 +65,11 @@ int lane_is_done(struct lane *lane)
 		return 0;
 	if (ring_off_lt(tx->backlog, tx->end))
 		return 0;
-	if (tx->lost)
-		return lane_tx_replayed(lane);
+	if (tx->lost || lane->remote) {
+		rc = lane_tx_replayed(lane);
+		if (rc <= 0 || tx->lost)
+			return rc;
+	}
 	if (peer_refresh_cons(lane))
 		return -EBADMSG;
 	return ring_off_eq(tx->peer_cons, lane_owed(lane));

@@ -251,13 +251,16 @@ void lane_rx_consume(struct lane *lane, uint64_t len);
  * TCP showed a FIN or an error: is it the end of the stream? Returns LANE_EOF_TCP (it is the
  * kernel's to report), LANE_EOF_NOT_YET (ring bytes or TCP bytes come first: ask the route again),
  * LANE_EOF_KILLED (the peer died inside its segment and the ring is drained: report EOF, or the
- * error) or LANE_EOF_RESET (it died with bytes of ours unread: report ECONNRESET), or -EBADMSG.
+ * error), LANE_EOF_RESET (it died with bytes of ours unread: report ECONNRESET), LANE_EOF_WAIT
+ * (between hosts: the daemon has yet to say where the ring ends; wait for WAKE_DATA, and not for
+ * TCP but for an error, which ends it), or -EBADMSG.
  */
 enum lane_eof {
 	LANE_EOF_TCP,
 	LANE_EOF_NOT_YET,
 	LANE_EOF_KILLED,
 	LANE_EOF_RESET,
+	LANE_EOF_WAIT,
 };
 int lane_rx_eof(struct lane *lane);
 

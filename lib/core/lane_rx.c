@@ -156,12 +156,14 @@ int lane_rx_eof(struct lane *lane)
 			wake_due_state(&rx->wake);
 			return LANE_EOF_NOT_YET;
 		}
+		if (lane->remote)
+			return LANE_EOF_WAIT;
 	} else if (atomic_load(&lane->peer->shut)) {
 		return LANE_EOF_TCP;
 	}
 	/* A FIN that nobody announced: the peer was killed. Bytes that it left in our ring would
-	 * have made its kernel reset the connection. */
-	if (!rx->peer_lost && atomic_load(&lane->peer->cons) != lane_owed(lane).v)
+	 * have made its kernel reset the connection. Between hosts its daemon sees to that. */
+	if (!lane->remote && atomic_load(&lane->peer->cons) != lane_owed(lane).v)
 		return LANE_EOF_RESET;
 	return rx->phase == RX_RING ? LANE_EOF_KILLED : LANE_EOF_TCP;
 }

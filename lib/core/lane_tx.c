@@ -124,15 +124,18 @@ static bool tx_ends(const struct lane *lane)
 {
 	const typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. And
-	 * behind a FIN of the peer rx_seen is there or the peer is not. */
-	if (tx->closed || tx->peer_closing || tx->lost || tx->fin)
+	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. */
+	if (tx->closed || tx->peer_closing || tx->lost)
+		return true;
+	/* Behind a FIN of the peer rx_seen is there or the peer is not. Not so between hosts, where
+	 * words travel: but there the daemons tell the end of a peer. */
+	if (tx->fin && !lane->remote)
 		return true;
 	if (tx->peer_rx_stop != OPT_NONE && tx->peer_resume == RESUME_NONE)
 		return true;
 	/* Bytes will follow on TCP: only once the reader cannot run past tx_start any more, unless
 	 * there is nothing that it could miss. */
-	return (tx->leaving || tx->peer_leave) && (tx->peer_rx_seen || !tx->prod.v);
+	return (tx->leaving || tx->peer_leave || tx->fin) && (tx->peer_rx_seen || !tx->prod.v);
 }
 
 static int tx_route_ring(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
