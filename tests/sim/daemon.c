@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "sim/daemon.h"
+#include "sim/remote.h"
 #include "sim/side.h"
 
 struct daemon daemons;
@@ -24,6 +25,8 @@ void daemon_free(void)
 	for (i = 0; i < daemons.epochs; i++) {
 		free(daemons.epoch[i].half[0]);
 		free(daemons.epoch[i].half[1]);
+		free(daemons.epoch[i].copy[0]);
+		free(daemons.epoch[i].copy[1]);
 	}
 	memset(&daemons, 0, sizeof(daemons));
 }
@@ -38,12 +41,12 @@ static bool may_pair(void)
 {
 	unsigned int s;
 
-	if (daemons.epochs == plan.epochs)
+	if (daemons.epochs == plan.epochs || (plan.remote && !remote_may_pair()))
 		return false;
 	for (s = 0; s < 2; s++)
 		if (!side_is_alive(&sides[s]) || sides[s].bare || sides[s].pinned ||
 		    kernel.pipe[s].fin_queued ||
-		    (daemons.epochs && (!sides[s].drained || sides[s].mail)))
+		    (daemons.epochs && sides[s].drained != daemons.epochs))
 			return false;
 	return true;
 }
@@ -54,7 +57,8 @@ static void hand_out(struct epoch *epoch, unsigned int s)
 
 	side->mail_lane = (struct lane){
 		.own = epoch->half[s],
-		.peer = epoch->half[!s],
+		.peer = plan.remote ? epoch->copy[!s] : epoch->half[!s],
+		.remote = plan.remote,
 		.own_bytes = epoch->ring_bytes[s],
 		.peer_bytes = epoch->ring_bytes[!s],
 	};
@@ -71,7 +75,10 @@ static void pair(void)
 	for (s = 0; s < 2; s++) {
 		epoch->ring_bytes[s] = plan.ring_bytes[s];
 		epoch->half[s] = half_new(epoch->ring_bytes[s]);
+		epoch->copy[s] = plan.remote ? half_new(epoch->ring_bytes[s]) : NULL;
 	}
+	if (plan.remote)
+		remote_pair();
 	cover(daemons.epochs > 1 ? COVER_EPOCHS : COVER_PROMOTED);
 	hand_out(epoch, first);
 	sim_pause(sim_log(1, 1000), true);

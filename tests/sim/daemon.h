@@ -14,6 +14,7 @@
 /* The halves of an epoch, kept to the end of the run. */
 struct epoch {
 	struct half_ctl *half[2]; /* that of side s, written by it */
+	struct half_ctl *copy[2]; /* between hosts: what the other side reads of it */
 	uint64_t ring_bytes[2];
 };
 

@@ -4,25 +4,33 @@
 #include "sim/io.h"
 #include "sim/oracle.h"
 #include "sim/plan.h"
+#include "sim/remote.h"
 
 /* The epoch may be over: tell the daemon, and perhaps forget the lane. */
 static int report_drained(struct side *side)
 {
 	int rc;
 
-	if (side->drained || side->lane.st->tx.phase != TX_ENDED ||
+	if (side->drained == side->lane.st->epoch || side->lane.st->tx.phase != TX_ENDED ||
 	    side->lane.st->rx.phase != RX_ENDED)
 		return 0;
 	side_lock_tx(side);
 	side_lock_rx(side);
-	rc = side->drained ? 0 : lane_is_done(&side->lane);
+	rc = side->drained == side->lane.st->epoch ? 0 : lane_is_done(&side->lane);
 	if (rc == 1) {
 		sim_trace("side %u has drained epoch %u", side->id, side->lane.st->epoch);
-		side->drained = true;
+		side->drained = side->lane.st->epoch;
+		if (side->lane.remote)
+			kernel.sock[side->id].linger0 = false;
+		/* The daemon may have died before it did. */
+		if (side->lane.remote && side->shut)
+			kernel_shutdown(side->id);
 		cover(COVER_DRAINED);
 		if (sim_chance(50))
 			side->lane_on = false;
 	}
+	if (rc < 0)
+		side_broken(side);
 	side_unlock_rx(side);
 	side_unlock_tx(side);
 	return rc < 0 ? rc : 0;
@@ -75,6 +83,12 @@ static int wait_tcp(struct thread *thread, uint64_t until)
 	}
 }
 
+/* Between hosts the daemon shuts, when all has arrived: a FIN must not overtake the ring. */
+static bool daemon_shuts(const struct side *side)
+{
+	return side->lane.remote && remote.host[side->id].holds;
+}
+
 void io_shutdown(struct thread *thread)
 {
 	struct side *side = thread->side;
@@ -91,6 +105,10 @@ void io_shutdown(struct thread *thread)
 		rc = lane_tx_close(&side->lane);
 	side_unlock_rx(side);
 	side_unlock_tx(side);
+	if (on && !rc && daemon_shuts(side)) {
+		oracle_shut(side->id);
+		return;
+	}
 	if (on && !rc)
 		rc = wait_tcp(thread, SCHED_FOREVER);
 	if (rc == -EBADMSG)
@@ -105,30 +123,34 @@ void io_shutdown(struct thread *thread)
 void io_close(struct thread *thread, uint64_t ticks)
 {
 	struct side *side = thread->side;
-	int rc = 0;
+	int rc = 0, unread = 0;
 
 	side_read_mail(thread);
 	if (side->lane_on && !side->bare) {
 		side_lock_tx(side);
 		side_lock_rx(side);
-		rc = lane_close(&side->lane);
-		if (rc == 1) {
-			kernel.sock[side->id].linger0 = true;
-			cover(COVER_CLOSE_UNREAD);
-		}
+		unread = lane_close(&side->lane);
 		side_unlock_rx(side);
 		side_unlock_tx(side);
-		if (rc >= 0)
+		rc = unread < 0 ? unread : 0;
+		if (!rc && !daemon_shuts(side))
 			rc = wait_tcp(thread, sched.now + ticks);
 		/* Not all of a backlog went in time: the close will be a reset. */
-		if (!rc)
+		if (!rc && !daemon_shuts(side))
 			oracle_excuse();
+	}
+	if (unread == 1) {
+		kernel.sock[side->id].linger0 = true;
+		cover(COVER_CLOSE_UNREAD);
 	}
 	if (rc == -EBADMSG)
 		side_broken(side);
 	sim_step();
 	sim_trace("side %u closes", side->id);
 	oracle_shut(side->id);
+	/* Nobody is left who could bring what is on its way. */
+	if (side->lane.remote && !daemon_shuts(side))
+		oracle_excuse();
 	kernel_close(side->id);
 }
 
@@ -208,6 +230,8 @@ int io_hand_over(struct thread *thread, uint64_t ticks)
 		side->bare = true;
 		cover(COVER_BARE);
 	}
+	if (rc == -EBADMSG)
+		side_broken(side);
 	side->pinned = false;
 	return rc;
 }

@@ -29,7 +29,7 @@ static ssize_t receive_ring(struct thread *thread, const struct lane_plan *route
 
 /*
  * TCP has come to an end, with @tcp as its result (0 or -errno). What the program is told: 0,
- * -errno; or -EAGAIN when there is more to read after all.
+ * -errno; or -EAGAIN when there is more to read after all, -EALREADY when there may be.
  */
 static ssize_t receive_eof(struct side *side, ssize_t tcp)
 {
@@ -40,6 +40,8 @@ static ssize_t receive_eof(struct side *side, ssize_t tcp)
 	case LANE_EOF_TCP:
 	case LANE_EOF_KILLED:
 		return tcp;
+	case LANE_EOF_WAIT:
+		return tcp ? tcp : -EALREADY;
 	case LANE_EOF_RESET:
 		cover(COVER_RESET_VERDICT);
 		return -ECONNRESET;
@@ -92,8 +94,10 @@ static ssize_t receive_routed(struct thread *thread, size_t len, struct need *re
 		}
 		side_saw_fin(side);
 		n = receive_eof(side, n);
+		if (n == -EALREADY)
+			*ret_need = (struct need){WAKE_DATA, KERNEL_ERR};
 		if (n != -EAGAIN)
-			return n;
+			return n == -EALREADY ? -EAGAIN : n;
 		rc = lane_rx_route(lane, len, &lane_plan);
 	}
 }

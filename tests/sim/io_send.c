@@ -33,6 +33,10 @@ int io_tx_route(struct side *side, size_t len, struct lane_plan *ret_plan)
 			lane_tx_fin(lane);
 		rc = lane_tx_route(lane, len, ret_plan);
 		if (rc == TX_VIA_START) {
+			/* If this end and its daemon die together, the stream is not to look whole.
+			 */
+			if (lane->remote)
+				kernel.sock[side->id].linger0 = true;
 			if (!lane_tx_start(lane, kernel_written(side->id),
 					   side_sends_in_flight(side)))
 				return TX_VIA_TCP;
@@ -55,6 +59,8 @@ int io_tx_route(struct side *side, size_t len, struct lane_plan *ret_plan)
 			if (!send_backlog(side, ret_plan))
 				return TX_VIA_BACKLOG;
 		} else {
+			if (rc == TX_VIA_TCP && lane->remote)
+				kernel.sock[side->id].linger0 = false;
 			return rc;
 		}
 	}

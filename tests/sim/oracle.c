@@ -5,6 +5,7 @@
 #include "sim/daemon.h"
 #include "sim/oracle.h"
 #include "sim/oracle_words.h"
+#include "sim/remote.h"
 #include "sim/side.h"
 
 /* The stream is this table over and over; a prime length, so that no ring size divides it. */
@@ -144,7 +145,7 @@ void oracle_excuse(void)
 void oracle_killed(unsigned int side)
 {
 	seen.killed[side] = true;
-	seen.unread[side] = words_unread(side);
+	seen.unread[side] = plan.remote ? 0 : words_unread(side);
 }
 
 void oracle_shut(unsigned int side)
@@ -182,6 +183,8 @@ static void quiet_sender(const struct side *side, const struct thread *thread)
 {
 	const char *name = thread->task->name;
 
+	if (words_awaits_daemon(side))
+		return;
 	if (words_ring_open(side))
 		SIM_REQUIRE(!words_room(side), "%s sleeps with room on the ring", name);
 	else
@@ -197,6 +200,9 @@ void oracle_quiet(void)
 
 	for (s = 0; s < 2; s++) {
 		if (sides[s].stopped > sched.now || plan.hostile)
+			continue;
+		/* Between hosts only the daemon can tell what has come of a ring. */
+		if (sides[s].lane_on && sides[s].lane.remote && !remote.host[s].alive)
 			continue;
 		for (i = 0; i < SIDE_THREADS_MAX; i++) {
 			thread = &sides[s].thread[i];

@@ -9,7 +9,9 @@
 /* The words of a half as plain numbers. */
 struct words {
 	uint64_t prod, cons, ready, rx_ready, tx_start, rx_seen, tx_end, leave, rx_stop, stop_ack;
-	uint64_t closing, shut, lost, replayed, resume;
+	uint64_t closing, shut, lost, resume;
+	/* The end and the answer as the other side reads them: a daemon may have spoken. */
+	uint64_t told_end, told_ack;
 };
 
 static bool touched;
@@ -48,9 +50,23 @@ static struct words words_read(const struct half_ctl *half)
 		.closing = word(&half->closing),
 		.shut = word(&half->shut),
 		.lost = word(&half->lost),
-		.replayed = word(&half->replayed),
 		.resume = word(&half->rx_resume),
+		.told_end = word(&half->tx_end),
+		.told_ack = word(&half->stop_ack),
 	};
+}
+
+/* What @side has said, whether or not it has arrived yet. */
+static struct words words_of(const struct epoch *epoch, unsigned int side)
+{
+	struct words words = words_read(epoch->half[side]);
+
+	if (plan.remote) {
+		words.lost = word(&epoch->copy[side]->lost);
+		words.told_end = word(&epoch->copy[side]->tx_end);
+		words.told_ack = word(&epoch->copy[side]->stop_ack);
+	}
+	return words;
 }
 
 static bool gone(unsigned int side)
@@ -83,8 +99,8 @@ static bool any_deaf(const struct side *side)
 /* Whether bytes of @side may go to TCP behind its ring segment. */
 static bool may_follow(unsigned int side, const struct words *own, const struct words *peer)
 {
-	return peer->rx_seen || peer->closing || peer->lost || gone(side) || !own->prod ||
-	       (peer->rx_stop && !peer->resume);
+	return peer->rx_seen || peer->closing || peer->lost || (gone(side) && !plan.remote) ||
+	       !own->prod || (peer->rx_stop && !peer->resume);
 }
 
 static void check_start(unsigned int side, const struct words *own, const struct words *peer)
@@ -127,9 +143,9 @@ static void check_cons(unsigned int side, const struct words *own, const struct 
 	SIM_REQUIRE(own->rx_seen, "side %u consumes before it has seen the start", side);
 	if (!own->rx_stop || own->cons <= opt_value(own->rx_stop) || own->resume == RESUME_DONE)
 		return;
-	SIM_REQUIRE(peer->stop_ack != own->rx_stop || peer->stop_ack == peer->tx_end,
+	SIM_REQUIRE(peer->told_ack != own->rx_stop || peer->told_ack == peer->told_end,
 		    "side %u consumes past an answered hand-over", side);
-	SIM_REQUIRE(peer->stop_ack || gone(side), "side %u consumes past an open hand-over", side);
+	SIM_REQUIRE(peer->told_ack || gone(side), "side %u consumes past an open hand-over", side);
 }
 
 static void check_set_once(unsigned int side, const struct words *was, const struct words *own)
@@ -157,7 +173,7 @@ static void check_change(unsigned int side, const struct words *was, const struc
 			    side);
 	if (own->cons != was->cons)
 		check_cons(side, own, peer);
-	if (own->rx_ready != was->rx_ready)
+	if (own->rx_ready != was->rx_ready && !peer->tx_end)
 		SIM_REQUIRE(!any_deaf(&sides[side]), "side %u is ready with a deaf reader", side);
 	if (own->rx_seen != was->rx_seen)
 		SIM_REQUIRE(peer->tx_start, "side %u has seen what did not happen", side);
@@ -178,7 +194,7 @@ void oracle_look(void)
 	}
 	epoch = &daemons.epoch[daemons.epochs - 1];
 	for (s = 0; s < 2; s++)
-		now[s] = words_read(epoch->half[s]);
+		now[s] = words_of(epoch, s);
 	for (s = 0; s < 2; s++)
 		if (memcmp(&known[s], &now[s], sizeof(now[s])))
 			check_change(s, &known[s], &now[s], &now[!s]);
@@ -191,8 +207,8 @@ void words_tcp_send(unsigned int side)
 
 	if (!daemons.epochs || plan.hostile)
 		return;
-	own = words_read(daemons.epoch[daemons.epochs - 1].half[side]);
-	peer = words_read(daemons.epoch[daemons.epochs - 1].half[!side]);
+	own = words_of(&daemons.epoch[daemons.epochs - 1], side);
+	peer = words_of(&daemons.epoch[daemons.epochs - 1], !side);
 	if (!own.tx_start)
 		return;
 	SIM_REQUIRE(own.tx_end, "side %u sends on TCP in a ring segment", side);
@@ -207,13 +223,17 @@ void words_begin(unsigned int side)
 	unsigned int s;
 
 	/* The epoch that begins is the newest; the one before is over on both sides. */
-	if (daemons.epochs < 2)
+	if (daemons.epochs < 2 || plan.hostile)
 		return;
 	epoch = &daemons.epoch[daemons.epochs - 2];
 	for (s = 0; s < 2; s++)
-		now[s] = words_read(epoch->half[s]);
+		now[s] = words_of(epoch, s);
 	for (s = 0; s < 2; s++) {
 		uint64_t owed = now[s].tx_end;
+
+		/* What a lost lane did not carry has gone over TCP. */
+		if (now[s].lost)
+			continue;
 
 		if (now[s].stop_ack && now[!s].resume != RESUME_DONE)
 			owed = now[s].stop_ack;
@@ -229,7 +249,7 @@ void words_begin(unsigned int side)
 
 static uint64_t unread(const struct words *own, const struct words *peer)
 {
-	if (peer->stop_ack && peer->stop_ack == own->rx_stop && own->resume != RESUME_DONE)
+	if (peer->told_ack && peer->told_ack == own->rx_stop && own->resume != RESUME_DONE)
 		return 0;
 	return peer->prod - own->cons;
 }
@@ -240,8 +260,8 @@ uint64_t words_unread(unsigned int side)
 
 	if (!daemons.epochs)
 		return 0;
-	own = words_read(daemons.epoch[daemons.epochs - 1].half[side]);
-	peer = words_read(daemons.epoch[daemons.epochs - 1].half[!side]);
+	own = words_of(&daemons.epoch[daemons.epochs - 1], side);
+	peer = words_of(&daemons.epoch[daemons.epochs - 1], !side);
 	return unread(&own, &peer);
 }
 
@@ -251,9 +271,15 @@ bool words_excuse_eof(unsigned int side)
 
 	if (!daemons.epochs)
 		return false;
-	own = words_read(daemons.epoch[daemons.epochs - 1].half[side]);
-	peer = words_read(daemons.epoch[daemons.epochs - 1].half[!side]);
+	own = words_of(&daemons.epoch[daemons.epochs - 1], side);
+	peer = words_of(&daemons.epoch[daemons.epochs - 1], !side);
 	return peer.shut || !unread(&peer, &own);
+}
+
+bool words_awaits_daemon(const struct side *side)
+{
+	return side->lane_on && side->lane.remote && word(&side->lane.own->tx_end) &&
+	       word(&side->lane.peer->replayed) != word(&side->lane.own->tx_end);
 }
 
 bool words_frozen(const struct side *side)

@@ -31,6 +31,10 @@ static const char *const cover_names[COVER_COUNT] = {
 	[COVER_RESET_VERDICT] = "reset told by the lane",
 	[COVER_FREEZE] = "a side that makes no call",
 	[COVER_DAEMON_DEATH] = "death of the daemon",
+	[COVER_REMOTE] = "a lane between hosts",
+	[COVER_LOST] = "loss of the link",
+	[COVER_REPLAY] = "replay over TCP",
+	[COVER_HOST_DEATH] = "death of a host's daemon",
 	[COVER_EOF] = "EOF",
 	[COVER_RESET] = "reset",
 	[COVER_BROKEN] = "broken protocol found out",
@@ -193,6 +197,17 @@ static void draw_turns(void)
 	}
 }
 
+static void draw_remote(void)
+{
+	plan.remote = sim_chance(20);
+	if (!plan.remote)
+		return;
+	cover(COVER_REMOTE);
+	plan.link_ticks = sim_log(0, 300);
+	plan.link_loss_tick = sim_chance(60) ? sim_log(1, 2000) : 0;
+	plan.host_deaths = sim_chance(40) ? 1 + (unsigned int)sim_below(3) : 0;
+}
+
 void plan_draw(uint64_t seed)
 {
 	unsigned int s;
@@ -223,7 +238,8 @@ void plan_draw(uint64_t seed)
 	plan.epochs = sim_chance(5) ? 0 : 1 + (unsigned int)sim_below(PLAN_EPOCHS_MAX);
 	plan.promote_ticks = sim_log(1, sim_chance(70) ? 200 : 10000);
 	plan.again_ticks = sim_log(1, sim_chance(70) ? 200 : 3000);
-	plan.hostile = sched.may_stall = sim_chance(6);
+	draw_remote();
+	plan.hostile = sched.may_stall = !plan.remote && sim_chance(6);
 	plan.daemon_deaths = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
 }
 
@@ -233,6 +249,8 @@ void plan_print(void)
 	static const char *const finishes[] = {"shut", "count", "eof"};
 	unsigned int s, i;
 
+	printf("# %s, link %lu, loss %lu, deaths %u\n", plan.remote ? "remote" : "local",
+	       plan.link_ticks, plan.link_loss_tick, plan.host_deaths);
 	printf("# seed %lu: epochs %u, rings %lu %lu, fine %u%%, sticky %u%%, lag %u%%, "
 	       "spurious %u%%\n",
 	       plan.seed, plan.epochs, plan.ring_bytes[0], plan.ring_bytes[1], sched.fine_pct,

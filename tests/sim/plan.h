@@ -57,6 +57,10 @@ struct plan {
 	unsigned int epochs;
 	uint64_t promote_ticks, again_ticks; /* longest time to the first epoch, to the next */
 	unsigned int daemon_deaths;
+	bool remote;		 /* the two sides are on two hosts */
+	uint64_t link_ticks;	 /* longest way of a word between them */
+	uint64_t link_loss_tick; /* after the first start; 0 never */
+	unsigned int host_deaths;
 	bool hostile; /* side 1 writes what it likes into its half */
 };
 
@@ -89,6 +93,10 @@ enum cover {
 	COVER_RESET_VERDICT, /* told by the lane, not by the kernel */
 	COVER_FREEZE,
 	COVER_DAEMON_DEATH,
+	COVER_REMOTE,
+	COVER_LOST, /* the link between two hosts */
+	COVER_REPLAY,
+	COVER_HOST_DEATH,
 	COVER_EOF,
 	COVER_RESET,
 	COVER_BROKEN, /* a hostile peer was found out */

@@ -7,6 +7,7 @@
 #include "sim/kernel.h"
 #include "sim/oracle.h"
 #include "sim/plan.h"
+#include "sim/remote.h"
 #include "sim/run.h"
 #include "sim/sched.h"
 
@@ -24,6 +25,8 @@ bool run_seed(uint64_t seed, bool trace)
 		plan_print();
 	sched_spawn("net", kernel_net, NULL)->system = true;
 	daemon_start();
+	if (plan.remote)
+		remote_start();
 	app_start();
 	if (plan.hostile)
 		hostile_start();

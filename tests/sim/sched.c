@@ -16,7 +16,8 @@ void sched_init(uint64_t seed)
 
 	prng_init(&sched.prng, seed);
 	sched.now = sched.steps = sched.failed_step = 0;
-	sched.dull = 0;
+	sched.dull_since = 0;
+	sched.whole = false;
 	sched.current = sched.last = NULL;
 	sched.failure[0] = 0;
 	sched.may_stall = false;
@@ -107,7 +108,7 @@ void sim_access(void)
 		return;
 	oracle_look();
 	oracle_touched();
-	if (sim_chance(sched.fine_pct))
+	if (!sched.whole && sim_chance(sched.fine_pct))
 		give_way();
 }
 
@@ -203,13 +204,13 @@ static bool sched_jump(void)
 			continue;
 		due = u64_min(due, task_due(task));
 		if (!task->system || !task->idle)
-			sched.dull = 0;
+			sched.dull_since = sched.now;
 		if (task->state == TASK_READY ? !task->idle : task->noticed)
 			quiet = false;
 	}
 	if (quiet)
 		oracle_quiet();
-	if (due == SCHED_FOREVER || sched.dull++ > SCHED_DULL_MAX)
+	if (due == SCHED_FOREVER || sched.now - sched.dull_since > SCHED_DULL_TICKS)
 		return false;
 	sched.now = u64_max(sched.now, due);
 	return true;

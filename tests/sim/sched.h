@@ -16,11 +16,11 @@
  * one: whatever is blocked then must have a reason.
  */
 
-#define SCHED_TASKS_MAX 24
+#define SCHED_TASKS_MAX 32
 #define SCHED_FOREVER UINT64_MAX
-/* Jumps in a row to system tasks only, after which no program will ever run again. Chosen: more
- * than any daemon has to do. */
-#define SCHED_DULL_MAX 300u
+/* Ticks with nothing due but idle system tasks, after which no program will ever run again. Chosen:
+ * longer than any daemon stays away. */
+#define SCHED_DULL_TICKS 40000u
 /* A run that takes more steps than this is going round in circles. Chosen: 20 times the longest
  * seen. */
 #define SCHED_STEPS_MAX 4000000u
@@ -50,11 +50,12 @@ struct sched {
 	struct task task[SCHED_TASKS_MAX];
 	struct task *current; /* NULL outside of tasks */
 	struct task *last;
-	unsigned int dull;	   /* jumps since anything but an idle system task was due */
+	uint64_t dull_since;	   /* tick at which anything but an idle system task was due */
 	unsigned int fine_pct;	   /* chance to give way at an atomic access */
 	unsigned int sticky_pct;   /* chance that the same task goes on */
 	unsigned int lag_pct;	   /* chance that a wake-up is late */
 	unsigned int spurious_pct; /* chance that a wait gets a time limit that nobody asked for */
+	bool whole;		   /* the running task is not to be interrupted */
 	bool may_stall;		   /* a run that stalls is over, and no worse for it */
 	bool trace;
 	char failure[400]; /* empty: none so far */

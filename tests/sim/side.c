@@ -132,7 +132,7 @@ void side_read_mail(struct thread *thread)
 		return;
 	side_lock_tx(side);
 	side_lock_rx(side);
-	if (side->mail && !side->pinned) {
+	if (side->mail && !side->pinned && !side->bare) {
 		sim_trace("begins epoch %u", side->mail_epoch);
 		oracle_begin(side->id);
 		side->mail_lane.st = &side->state[side->mail_epoch & 1];
@@ -140,7 +140,6 @@ void side_read_mail(struct thread *thread)
 		/* One store in a real library: whoever dies before it has begun nothing. */
 		side->lane = side->mail_lane;
 		side->lane_on = true;
-		side->drained = false;
 		side->mail = false;
 		/* Before the peer may start. */
 		if (side->shut && lane_tx_close(&side->lane))

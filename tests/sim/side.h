@@ -41,8 +41,8 @@ struct side {
 	unsigned int id;
 	struct lane_state state[2]; /* by epoch, in turn: a new one is prepared aside */
 	struct lane lane;
-	bool lane_on; /* the lane is in use: begun and not put away */
-	bool drained; /* told the daemon that the epoch is over */
+	bool lane_on;	  /* the lane is in use: begun and not put away */
+	uint32_t drained; /* the last epoch that it told the daemon to be over */
 	struct side_lock tx_lock, rx_lock;
 	uint64_t bell;
 	struct thread thread[SIDE_THREADS_MAX];

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "core/peer.h"
+#include "core/replay.h"
+#include "sim/oracle.h"
+#include "sim/remote.h"
+#include "sim/side.h"
+
+/*
+ * What a daemon does for one end of a lane between hosts. Nothing is kept but in the halves and in
+ * the kernel, so that a successor sees the same as the one that died: host_next() looks, host_do()
+ * acts, and a death may come at any step.
+ *
+ * In the names below @side is the end that the daemon serves, its client's bytes are half[side],
+ * and what it feeds its client with is copy[!side].
+ */
+
+static uint64_t word(const _Atomic uint64_t *at)
+{
+	return atomic_load_explicit(at, memory_order_relaxed);
+}
+
+static struct half_ctl *client_half(unsigned int side)
+{
+	return remote_epoch()->half[side];
+}
+
+static struct half_ctl *fed_half(unsigned int side)
+{
+	return remote_epoch()->copy[!side];
+}
+
+/*
+ * How far the daemon of the other end came with the bytes of @side, once that is certain: false
+ * before. It was frozen; and its client takes nothing from the ring, or reads TCP no further than
+ * to the start, or can't read any more.
+ */
+static bool reached(unsigned int side, uint64_t *ret_offset)
+{
+	struct half_ctl *reader = client_half(!side), *fed = fed_half(!side);
+
+	if (!remote.host[!side].alive || !word(&fed->lost) || !word(&fed->stop_ack))
+		return false;
+	if (word(&fed->prod) && !word(&reader->rx_seen) && side_is_alive(&sides[!side]))
+		return false;
+	if (word(&reader->rx_resume) == RESUME_ASKED && side_is_alive(&sides[!side]))
+		return false;
+	if (word(&reader->rx_resume) == RESUME_DONE)
+		*ret_offset = word(&fed->prod);
+	else
+		*ret_offset = opt_value(word(&fed->stop_ack));
+	return true;
+}
+
+/* Where the bytes of @side end: where it said, or where it stood when it died. */
+static uint64_t end_of(unsigned int side)
+{
+	uint64_t end = word(&client_half(side)->tx_end);
+
+	return end ? opt_value(end) : word(&client_half(side)->prod);
+}
+
+/* Bytes of @side from here on are still to be replayed, if @ret_next is below its end. */
+static bool replay_state(unsigned int side, uint64_t *ret_next)
+{
+	struct half_ctl *fed = fed_half(side);
+	struct ring_off next;
+	uint64_t from;
+
+	if (!word(&fed->lost) || !word(&client_half(side)->tx_start))
+		return false;
+	if (word(&fed->replay_from)) {
+		if (replay_next(fed, kernel_written(side), ring_off(end_of(side)), &next))
+			return false; /* it was through, and others have sent since */
+		*ret_next = next.v;
+		return true;
+	}
+	if (!reached(side, &from))
+		return false;
+	*ret_next = from;
+	return true;
+}
+
+/* Whether all that @side has said or will ever say has come to the other daemon. */
+static bool delivered(unsigned int side)
+{
+	struct half_ctl *half = client_half(side), *fed = fed_half(!side);
+
+	return !remote.lost && remote.host[!side].alive && word(&fed->prod) == word(&half->prod) &&
+	       word(&fed->tx_end) == word(&half->tx_end) && word(&fed->cons) == word(&half->cons) &&
+	       word(&fed->shut) == word(&half->shut);
+}
+
+/* Whether nothing of @side is on its way any more, but over TCP. */
+static bool through(unsigned int side)
+{
+	uint64_t next;
+
+	if (!word(&client_half(side)->tx_start) || !end_of(side) || delivered(side))
+		return true;
+	return replay_state(side, &next) && next == end_of(side);
+}
+
+static bool vouched(unsigned int side)
+{
+	uint64_t end = word(&client_half(side)->tx_end);
+
+	return end && word(&fed_half(side)->replayed) == end;
+}
+
+/* The client has ended its direction: can the daemon vouch for the bytes? */
+static bool may_vouch(unsigned int side)
+{
+	if (!word(&client_half(side)->tx_end) || vouched(side))
+		return false;
+	if (word(&fed_half(side)->lost))
+		return through(side);
+	return delivered(side);
+}
+
+enum host_task host_next(unsigned int side)
+{
+	const struct host *host = &remote.host[side];
+	struct half_ctl *half, *fed;
+	uint64_t next;
+	bool gone;
+
+	if (!remote_epoch() || !host->alive)
+		return HOST_NOTHING;
+	half = client_half(side);
+	fed = fed_half(side);
+	gone = !side_is_alive(&sides[side]);
+	if (remote.lost && (!word(&fed->lost) || !word(&fed->stop_ack)))
+		return HOST_FREEZE;
+	if (!host->holds)
+		return HOST_NOTHING;
+	if (!remote.lost && word(&half->rx_stop) && !word(&half->rx_resume))
+		return HOST_HAND_OVER;
+	if (!vouched(side) && replay_state(side, &next) && next < end_of(side) &&
+	    (kernel_events(side) & (KERNEL_OUT | KERNEL_ERR)) == KERNEL_OUT)
+		return HOST_REPLAY;
+	if (may_vouch(side))
+		return HOST_VOUCH;
+	if (word(&half->shut) && vouched(side) && !kernel.sock[side].shut)
+		return HOST_SHUT;
+	if (gone &&
+	    (kernel.sock[side].err || vouched(side) || (!word(&half->tx_end) && through(side))))
+		return HOST_CLOSE;
+	return sides[side].drained == daemons.epochs && !gone ? HOST_RELEASE : HOST_NOTHING;
+}
+
+/* No byte is added any more. The end and where TCP goes on are final with it. */
+static void freeze(unsigned int side)
+{
+	struct half_ctl *half = client_half(side), *fed = fed_half(side);
+	uint64_t stop = word(&half->rx_stop);
+
+	own_announce(fed, &fed->lost, 1);
+	sim_step();
+	if (!word(&fed->tx_end))
+		own_announce(fed, &fed->tx_end, opt_some(word(&fed->prod)));
+	sim_step();
+	/* Only if the sender's daemon can still replay: as a whole, since it is asked. */
+	sched.whole = true;
+	if (!stop || word(&half->rx_resume) || vouched(!side) || !remote.host[!side].holds)
+		stop = word(&fed->tx_end);
+	own_announce(fed, &fed->stop_ack, stop);
+	sched.whole = false;
+	side_ring(&sides[side]);
+}
+
+static void replay(unsigned int side)
+{
+	struct half_ctl *half = client_half(side), *fed = fed_half(side);
+	uint64_t from, size = remote_epoch()->ring_bytes[side];
+	struct ring_off next;
+	struct ring_spans spans;
+
+	if (!word(&fed->replay_from)) {
+		if (!reached(side, &from))
+			return;
+		replay_begin(fed, ring_off(from), kernel_written(side));
+		sim_trace("the daemon of side %u replays from %lu", side, from);
+		cover(COVER_REPLAY);
+		return;
+	}
+	if (replay_next(fed, kernel_written(side), ring_off(end_of(side)), &next))
+		return;
+	spans = ring_range(size, next, end_of(side) - next.v);
+	kernel_send(side, half_ring_const(half) + spans.pos[0], spans.len[0]);
+}
+
+/* The last holder of a socket whose program is gone. */
+static void close_for(unsigned int side)
+{
+	struct half_ctl *half = client_half(side), *fed = fed_half(side);
+	uint64_t owed = word(&fed->prod);
+
+	if (word(&fed->stop_ack) && word(&half->rx_resume) != RESUME_DONE)
+		owed = opt_value(word(&fed->stop_ack));
+	kernel.sock[side].linger0 = word(&half->cons) != owed;
+	remote.host[side].holds = false;
+	kernel_close(side);
+	remote_lose();
+}
+
+void host_do(unsigned int side, enum host_task what)
+{
+	struct half_ctl *fed = fed_half(side);
+
+	switch (what) {
+	case HOST_FREEZE:
+		freeze(side);
+		break;
+	case HOST_HAND_OVER:
+		remote_lose();
+		break;
+	case HOST_REPLAY:
+		replay(side);
+		break;
+	case HOST_VOUCH:
+		sched.whole = true;
+		replay_publish(fed, ring_off(end_of(side)));
+		sched.whole = false;
+		side_ring(&sides[side]);
+		break;
+	case HOST_SHUT:
+		kernel.sock[side].linger0 = false;
+		kernel_shutdown(side);
+		break;
+	case HOST_CLOSE:
+		close_for(side);
+		break;
+	case HOST_RELEASE:
+		remote.host[side].holds = false;
+		kernel_close(side);
+		break;
+	case HOST_NOTHING:
+		break;
+	}
+}
