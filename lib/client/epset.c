@@ -325,7 +325,14 @@ void epset_sock_closed(struct sock *sock)
 	if (!sock->entries)
 		return;
 	epset_lock();
-	while (sock->entries)
-		entry_drop(sock->entries);
+	while (sock->entries) {
+		struct epentry *entry = sock->entries;
+
+		/* The kernel forgets a descriptor with the last one of its socket, but the daemon
+		 * may still have one that was passed to it. */
+		if (!entry->inner && !entry->absent && sock->sh->conn.reason != REASON_NONE)
+			ctl_del(entry->set->epfd, entry->fd);
+		entry_drop(entry);
+	}
 	epset_unlock();
 }
