@@ -122,15 +122,23 @@ static bool rx_at_mark(const struct sock *sock)
 	return sys_ioctl(sock->fd, SIOCATMARK, &mark) == 0 && mark;
 }
 
-/*
- * One attempt on the lane under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT with *@ret_wait
- * entered, RX_RETRY, or -errno. @blocks: the caller will wait, and has no news of TCP.
- * @partial: the call has bytes already, so that it takes only what is ready (else RX_ENOUGH); an
- * error of TCP's is kept for the next call.
- */
-static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool blocks, bool partial,
-			 struct wait_for *ret_wait)
+/* One attempt of a call. */
+struct rx_try {
+	struct io *io;
+	struct wait_for *wait; /* entered when the attempt ends with RX_WAIT */
+	int flags;
+	bool blocks;  /* the caller will wait, and has no news of TCP */
+	bool partial; /* it has bytes already: only what is ready is taken, else RX_ENOUGH, and an
+		       * error of TCP's is kept for the next call */
+};
+
+/* Under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT, RX_RETRY, RX_ENOUGH, or -errno. */
+static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 {
+	struct wait_for *ret_wait = try->wait;
+	struct io *io = try->io;
+	bool partial = try->partial && !(try->flags & MSG_WAITALL);
+	int flags = try->flags;
 	struct lane_plan plan;
 	/* Room is given back in pieces; a peek gives none back and shows all there is. */
 	uint64_t want = io->left < RX_CHUNK_BYTES || (flags & MSG_PEEK) ? io->left : RX_CHUNK_BYTES;
@@ -148,7 +156,6 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 		route = lane_rx_tail(&sock->lane, tcp_count(consumed), want, &plan);
 		sock_ring(sock, &sock->sh->lane.rx.wake);
 	}
-	partial = partial && !(flags & MSG_WAITALL);
 	if (partial && route == RX_VIA_WAIT)
 		return RX_ENOUGH;
 	switch (route) {
@@ -176,7 +183,7 @@ static ssize_t rx_locked(struct sock *sock, struct io *io, int flags, bool block
 	case RX_VIA_WAIT:
 		if (atomic_load_explicit(&sock->sh->rx_shut, memory_order_relaxed))
 			return 0;
-		if (!blocks) {
+		if (!try->blocks) {
 			n = rx_probe(sock);
 			if (n != RX_WAIT)
 				return n;
@@ -197,15 +204,13 @@ static void rx_fin(struct sock *sock)
 	sock_unlock_tx(sock);
 }
 
-static ssize_t rx_lane(struct sock *sock, struct io *io, int flags, bool blocks, bool partial,
-		       struct wait_for *ret_wait)
+static ssize_t rx_attempt(struct sock *sock, const struct rx_try *try, bool *ret_due)
 {
-	bool due;
 	ssize_t n;
 
 	sock_lock_rx(sock);
-	n = rx_locked(sock, io, flags, blocks, partial, ret_wait);
-	due = sock->lane.peer && turn_due_rx(sock);
+	n = rx_locked(sock, try);
+	*ret_due = sock->lane.peer && turn_due_rx(sock);
 	sock_unlock_rx(sock);
 	if (n == -EBADMSG) {
 		demote_reset(sock, REASON_LANE_CORRUPT);
@@ -213,14 +218,22 @@ static ssize_t rx_lane(struct sock *sock, struct io *io, int flags, bool blocks,
 	}
 	if (n == 0 || (n < 0 && n != RX_WAIT && n != RX_RETRY && n != RX_ENOUGH))
 		rx_fin(sock);
-	if (due) {
-		if (n == RX_WAIT) {
-			wait_leave(sock, ret_wait);
-			n = RX_RETRY;
-		}
-		sock_turn(sock);
-	}
 	return n;
+}
+
+static ssize_t rx_lane(struct sock *sock, const struct rx_try *try)
+{
+	bool due;
+	ssize_t n = rx_attempt(sock, try, &due);
+
+	if (!due)
+		return n;
+	if (n == RX_WAIT)
+		wait_leave(sock, try->wait);
+	sock_turn(sock);
+	/* The turn may have brought something. Once: one that cannot be completed now, because of
+	 * another reader, stays due. */
+	return n == RX_WAIT ? rx_attempt(sock, try, &due) : n;
 }
 
 /* A lane is being set up: TCP, without blocking in it. */
@@ -299,7 +312,8 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t 
 
 		wait = (struct wait_for){0};
 		if (stage_on_lane(stage))
-			n = rx_lane(sock, io, flags, blocks, io->left < total, &wait);
+			n = rx_lane(sock,
+				    &(struct rx_try){io, &wait, flags, blocks, io->left < total});
 		else if (stage_pending(stage))
 			n = rx_pending(sock, io, flags, &wait);
 		else

@@ -86,13 +86,21 @@ static short tx_watch(const struct sock *sock)
 	return atomic_load(&sock->sh->ended) & SOCK_RX_ENDED ? 0 : POLLRDHUP;
 }
 
-/*
- * One attempt on the lane under the transmit lock. Returns bytes > 0, TX_WAIT with *@ret_wait
- * entered, TX_RETRY, or -errno. *@ret_turn: a turn is due.
- */
-static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wait_for *ret_wait,
-			 bool *ret_tcp)
+/* One attempt of a call. */
+struct tx_try {
+	struct io *io;
+	struct wait_for *wait; /* entered when the attempt ends with TX_WAIT */
+	int flags;
+	bool partial; /* the call has sent something already */
+};
+
+/* Under the transmit lock. Bytes > 0, TX_WAIT, TX_RETRY, or -errno. *@ret_tcp with TX_RETRY: TCP is
+ * to take the bytes. */
+static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_tcp)
 {
+	struct wait_for *ret_wait = try->wait;
+	struct io *io = try->io;
+	int flags = try->flags;
 	struct lane_plan plan;
 	size_t done = 0;
 	ssize_t n;
@@ -147,25 +155,24 @@ static ssize_t tx_locked(struct sock *sock, struct io *io, int flags, struct wai
 	}
 }
 
-static ssize_t tx_lane(struct sock *sock, struct io *io, int flags, bool partial,
-		       struct wait_for *ret_wait)
+static ssize_t tx_attempt(struct sock *sock, const struct tx_try *try, bool *ret_due)
 {
-	bool via_tcp = false, due;
+	bool via_tcp = false;
 	ssize_t n;
 
 	sock_lock_tx(sock);
-	n = tx_locked(sock, io, flags, ret_wait, &via_tcp);
-	due = sock->lane.peer && turn_due_tx(sock);
+	n = tx_locked(sock, try, &via_tcp);
+	*ret_due = sock->lane.peer && turn_due_tx(sock);
 	if (via_tcp && n == TX_RETRY)
 		atomic_fetch_add(&sock_holder(sock)->tx_busy, 1); /* before the lock is left */
 	else
 		via_tcp = false;
 	sock_unlock_tx(sock);
 	if (via_tcp) {
-		n = tx_kernel(sock, io, flags, partial);
+		n = tx_kernel(sock, try->io, try->flags, try->partial);
 		atomic_fetch_sub(&sock_holder(sock)->tx_busy, 1);
 		if (n == -EAGAIN) {
-			*ret_wait = (struct wait_for){.tcp_events = POLLOUT};
+			*try->wait = (struct wait_for){.tcp_events = POLLOUT};
 			n = TX_WAIT;
 		}
 	}
@@ -173,14 +180,21 @@ static ssize_t tx_lane(struct sock *sock, struct io *io, int flags, bool partial
 		demote_reset(sock, REASON_LANE_CORRUPT);
 		return TX_RETRY; /* the kernel tells */
 	}
-	if (due) {
-		if (n == TX_WAIT) { /* the turn may have made room */
-			wait_leave(sock, ret_wait);
-			n = TX_RETRY;
-		}
-		sock_turn(sock);
-	}
 	return n;
+}
+
+static ssize_t tx_lane(struct sock *sock, const struct tx_try *try)
+{
+	bool due;
+	ssize_t n = tx_attempt(sock, try, &due);
+
+	if (!due)
+		return n;
+	if (n == TX_WAIT)
+		wait_leave(sock, try->wait);
+	sock_turn(sock);
+	/* The turn may have made room. Once: one that cannot be completed now stays due. */
+	return n == TX_WAIT ? tx_attempt(sock, try, &due) : n;
 }
 
 /* A lane is being set up: TCP, without blocking in it. */
@@ -249,7 +263,7 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 		if (atomic_load_explicit(&sock->sh->nonblock, memory_order_relaxed))
 			step_flags |= MSG_DONTWAIT;
 		if (stage_on_lane(stage))
-			n = tx_lane(sock, io, step_flags, partial, &wait);
+			n = tx_lane(sock, &(struct tx_try){io, &wait, step_flags, partial});
 		else if (stage_pending(stage))
 			n = tx_pending(sock, io, flags, partial, &wait);
 		else
