@@ -263,24 +263,28 @@ static int poll_to_select(const struct pollfd *fds, nfds_t count, fd_set *rd, fd
 int select_call(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec *timeout,
 		const sigset_t *mask)
 {
-	struct pollfd few[FD_SETSIZE], *fds = few;
+	struct pollfd small[FD_SETSIZE], *fds = small;
 	nfds_t count;
 	int rc;
 
-	/* Beyond FD_SETSIZE programs allocate sets of their own; the macros still work on them. */
+	if (n < 0)
+		return -EINVAL;
+	if (n > (int)FDTABLE_SIZE) /* the kernel, too, looks no further than its table */
+		n = FDTABLE_SIZE;
+	/* Programs with more descriptors than FD_SETSIZE allocate larger sets themselves. */
 	if (n > FD_SETSIZE)
 		fds = malloc((size_t)n * sizeof(*fds));
-	if (n < 0 || !fds)
-		return sys_pselect6(n, rd, wr, ex, timeout, mask);
+	if (!fds)
+		return -ENOMEM;
 	count = select_to_poll(n, rd, wr, ex, fds);
-	if (!concerns_us(fds, count)) {
-		rc = sys_pselect6(n, rd, wr, ex, timeout, mask);
-	} else {
+	if (concerns_us(fds, count)) {
 		rc = poll_call(fds, count, timeout, mask);
 		if (rc >= 0)
 			rc = poll_to_select(fds, count, rd, wr, ex);
+	} else {
+		rc = sys_pselect6(n, rd, wr, ex, timeout, mask);
 	}
-	if (fds != few)
+	if (fds != small)
 		free(fds);
 	return rc;
 }

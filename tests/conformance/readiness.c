@@ -130,6 +130,27 @@ CONF_CASE(poll_waits_for_data)
 	say("%d %d %d", fds[0].revents, fds[1].revents, fds[2].revents);
 }
 
+/* Programs with more than FD_SETSIZE descriptors allocate larger sets; the calls take them. */
+CONF_CASE(select_beyond_fd_setsize)
+{
+	enum { HIGH = 1500 };
+	static unsigned long rd[HIGH / (8 * sizeof(unsigned long)) + 1];
+	const size_t bits = 8 * sizeof(*rd);
+	struct conf_pair p = conf_pair();
+	struct timeval none = {0}, long_time = {.tv_sec = 10};
+
+	SAY_RESULT(dup2(p.b, HIGH));
+	close(p.b);
+	rd[HIGH / bits] = 1ul << HIGH % bits;
+	SAY_RESULT(select(HIGH + 1, (fd_set *)rd, NULL, NULL, &none));
+	say("%d", (rd[HIGH / bits] >> HIGH % bits & 1) != 0);
+	SAY_RESULT(send(p.a, "x", 1, 0));
+	rd[HIGH / bits] = 1ul << HIGH % bits;
+	SAY_RESULT(select(HIGH + 1, (fd_set *)rd, NULL, NULL, &long_time));
+	say("%d", (rd[HIGH / bits] >> HIGH % bits & 1) != 0);
+	RECV(HIGH, 10, 0);
+}
+
 CONF_CASE(select_states)
 {
 	struct conf_pair p = conf_pair();
