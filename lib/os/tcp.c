@@ -69,6 +69,15 @@ int tcp_check(int fd)
 	return type == SOCK_STREAM && protocol == IPPROTO_TCP ? 0 : -EPROTOTYPE;
 }
 
+int tcp_check_accepted(int fd)
+{
+	int protocol = 0;
+	socklen_t len = sizeof(protocol);
+	int rc = sys_getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len);
+
+	return rc ? rc : protocol == IPPROTO_TCP ? 0 : -EPROTOTYPE;
+}
+
 int tcp_state_read(int fd, enum tcp_state *ret_state)
 {
 	struct tcp_info info;

@@ -87,6 +87,9 @@ enum tcp_rule {
  */
 int tcp_check(int fd);
 
+/* The same for a socket that accept(2) gave, in one system call: of those only TCP says so. */
+int tcp_check_accepted(int fd);
+
 /*
  * All facts of @fd. 0; the errors of tcp_check(); -ENOTCONN when it has no peer (yet, or any more);
  * -EAGAIN when a count did not come to rest in TCP_READS_MAX readings; -EPROTO when the SYN bias is

@@ -52,7 +52,7 @@ long call_accept4(int fd, __SOCKADDR_ARG addr, socklen_t *len, int flags)
 {
 	int new = (int)CANCELLABLE(sys_accept4(fd, addr.__sockaddr__, len, flags));
 
-	if (new >= 0 && state_tracks() && tcp_check(new) == 0)
+	if (new >= 0 && state_tracks() && tcp_check_accepted(new) == 0)
 		state_track(new);
 	return new;
 }

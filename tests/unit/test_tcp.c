@@ -73,11 +73,13 @@ TAP_CASE(other_sockets_are_refused)
 	int fds[2], fd;
 
 	CHECK_EQ(tcp_check(-1), -EBADF);
+	CHECK_EQ(tcp_check_accepted(-1), -EBADF);
 	REQUIRE(pipe(fds) == 0);
 	CHECK_EQ(tcp_check(fds[0]), -ENOTSOCK);
 	close_pair(fds);
 	REQUIRE(socketpair(AF_UNIX, SOCK_STREAM, 0, fds) == 0);
 	CHECK_EQ(tcp_check(fds[0]), -EPROTOTYPE);
+	CHECK_EQ(tcp_check_accepted(fds[0]), -EPROTOTYPE);
 	close_pair(fds);
 	fd = socket(AF_INET, SOCK_DGRAM, 0);
 	CHECK_EQ(tcp_check(fd), -EPROTOTYPE);
@@ -88,6 +90,7 @@ TAP_CASE(other_sockets_are_refused)
 	fd_close(fd);
 	fd = socket(AF_INET, SOCK_STREAM, 0);
 	CHECK_EQ(tcp_check(fd), 0);
+	CHECK_EQ(tcp_check_accepted(fd), 0);
 	CHECK_EQ(tcp_facts_read(fd, &facts), -ENOTCONN);
 	CHECK_EQ(listen(fd, 1), 0);
 	CHECK_EQ(tcp_facts_read(fd, &facts), -ENOTCONN);
