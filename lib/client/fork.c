@@ -152,6 +152,7 @@ void fork_in_child(void)
 	sock_pool_fork();
 	fdtable_unlock();
 	session_forked();
+	atomic_store(&sock_pending, 0);
 	session_unlock();
 	wait_forked();
 	/* The sockets' locks were left by the parent. */

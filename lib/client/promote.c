@@ -132,6 +132,8 @@ void promote_try(struct sock *sock)
 {
 	struct ctl_msg msg = {.type = CTL_REGISTER};
 
+	if (atomic_load(&sock_pending) >= PROMOTE_PENDING_MAX)
+		return; /* at its next operation */
 	if (sock_stage(sock) != CONN_TCP || !policy_may_try(&sock->policy, clock_coarse_ns()))
 		return;
 	if (session_ensure()) {
@@ -398,11 +400,11 @@ void promote_closed(struct sock *sock)
 	send_or_drop(&msg);
 }
 
-void promote_session_opened(void)
+uint32_t promote_adopt(uint32_t from)
 {
 	struct sock *sock;
 
-	for (uint32_t i = 0; (sock = sock_at(i)); i++) {
+	for (uint32_t i = from; (sock = sock_at(i)); i++) {
 		struct ctl_msg msg = {.type = CTL_ADOPT, .token = promote_token(sock)};
 		int fds[2] = {sock->fd, sock->bell_own};
 
@@ -416,8 +418,9 @@ void promote_session_opened(void)
 		msg.u.adopt.totals = totals_of(sock);
 		unlock_both(sock);
 		if (session_send_fds_locked(&msg, fds, 2))
-			break;
+			return i;
 	}
+	return PROMOTE_ADOPTED;
 }
 
 int promote_session_lost(void)

@@ -25,8 +25,19 @@ void promote_put_off(struct sock *sock);
  * lock. */
 void promote_message(const struct ctl_msg *msg, struct fd_bag *bag);
 
-/* A session is open: tell the daemon of the lanes that live already. Session lock. */
-void promote_session_opened(void);
+/*
+ * Most registrations under way at the same time. Chosen: for each the daemon may send three
+ * messages, which wait while the program makes no call; it cuts off a client for which 256 wait.
+ */
+#define PROMOTE_PENDING_MAX 64u
+
+/*
+ * A session is open: tell the daemon of the lanes that live already, beginning with the socket at
+ * index @from. Returns where to go on when the daemon has read some, or PROMOTE_ADOPTED. Session
+ * lock.
+ */
+#define PROMOTE_ADOPTED UINT32_MAX
+uint32_t promote_adopt(uint32_t from);
 
 /* The session is gone: registrations go with it, lanes stay. Returns 1 if there are lanes. Session
  * lock. */

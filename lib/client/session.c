@@ -35,7 +35,7 @@ static struct {
 	struct rundir dirs[RUNDIR_CANDIDATES_MAX];
 } session = {.mutex = PTHREAD_MUTEX_INITIALIZER, .fd = -1};
 
-struct session_view session_view;
+struct session_view session_view = {.adopt_next = PROMOTE_ADOPTED};
 struct session_settings session_settings = {
 	.promote_after = 8,
 	.backoff_min_ms = 100,
@@ -87,6 +87,7 @@ static void session_clear(void)
 	ownfd_close(session.fd);
 	session_set_fd(-1);
 	session.state = SESSION_NONE;
+	atomic_store(&session_view.adopt_next, PROMOTE_ADOPTED);
 	atomic_store(&session_view.next_try_ns, clock_coarse_ns() + SESSION_RETRY_NS);
 }
 
@@ -174,6 +175,15 @@ static int session_start(void)
 	return session_send_locked(&hello, -1);
 }
 
+/* Tell of more lanes. The socket took no more of them the last time; the session may end here. */
+static void session_adopt(void)
+{
+	uint32_t next = promote_adopt(atomic_load(&session_view.adopt_next));
+
+	if (session.state == SESSION_OPEN)
+		atomic_store(&session_view.adopt_next, next);
+}
+
 static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag)
 {
 	struct stat st;
@@ -196,7 +206,8 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 	atomic_store(&session_view.mail_seen, notice_mail(page, welcome->slot));
 	atomic_store(&session_view.page, page);
 	atomic_store(&session_view.lost, 0);
-	promote_session_opened();
+	atomic_store(&session_view.adopt_next, 0);
+	session_adopt();
 	return 0;
 }
 
@@ -228,6 +239,7 @@ static int session_read_one(void)
 static void session_poll_locked(void)
 {
 	const struct notice_page *page = atomic_load(&session_view.page);
+	bool more;
 	int rc = 1;
 
 	if (session.state == SESSION_NONE) {
@@ -241,7 +253,11 @@ static void session_poll_locked(void)
 			     notice_mail(page, atomic_load(&session_view.slot)));
 	for (int i = 0; i < SESSION_BATCH && rc > 0; i++)
 		rc = session_read_one();
-	if (rc > 0 && page) /* more is there: call again */
+	if (atomic_load(&session_view.adopt_next) != PROMOTE_ADOPTED && rc >= 0)
+		session_adopt();
+	page = atomic_load(&session_view.page);
+	more = rc > 0 || atomic_load(&session_view.adopt_next) != PROMOTE_ADOPTED;
+	if (page && more) /* call again */
 		atomic_fetch_sub(&session_view.mail_seen, 1);
 	if (rc < 0 || (page && !notice_alive(page)))
 		session_drop_locked();

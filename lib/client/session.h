@@ -32,6 +32,7 @@ struct session_view {
 	_Atomic uint32_t lost; /* lanes run and no daemon knows of them */
 	_Atomic uint64_t mail_seen;
 	_Atomic uint64_t next_try_ns; /* no attempt to connect before */
+	_Atomic uint32_t adopt_next;  /* index of the next lane to tell of, or PROMOTE_ADOPTED */
 };
 
 extern struct session_view session_view;

@@ -173,18 +173,31 @@ struct sock *sock_find(uint32_t index, uint32_t gen)
 	return sock && atomic_load(&sock->gen) == gen ? sock : NULL;
 }
 
+_Atomic uint32_t sock_pending;
+
+/* Take over the stage of conn. */
+static void sock_staged(struct sock *sock)
+{
+	uint32_t before = atomic_exchange(&sock->sh->stage, sock->sh->conn.stage);
+
+	if (stage_pending(before) && !stage_pending(sock->sh->conn.stage))
+		atomic_fetch_sub(&sock_pending, 1);
+	else if (!stage_pending(before) && stage_pending(sock->sh->conn.stage))
+		atomic_fetch_add(&sock_pending, 1);
+}
+
 bool sock_apply(struct sock *sock, enum conn_event event, enum reason reason)
 {
 	bool applied = conn_apply(&sock->sh->conn, event, reason);
 
-	atomic_store(&sock->sh->stage, sock->sh->conn.stage);
+	sock_staged(sock);
 	return applied;
 }
 
 void sock_pin(struct sock *sock, enum reason reason)
 {
 	conn_pin(&sock->sh->conn, reason);
-	atomic_store(&sock->sh->stage, sock->sh->conn.stage);
+	sock_staged(sock);
 }
 
 static bool holder_dead(void *arg, uint32_t place)

@@ -131,6 +131,9 @@ static inline bool stage_pending(uint32_t stage)
 	return stage == CONN_REGISTERED || stage == CONN_MAPPED;
 }
 
+/* Sockets of this process whose registration is under way. */
+extern _Atomic uint32_t sock_pending;
+
 /* conn_apply() plus the copy of the stage; tx_lock. */
 bool sock_apply(struct sock *sock, enum conn_event event, enum reason reason);
 
