@@ -122,7 +122,7 @@ CONF_CASE(many_messages)
 	struct conf_pair p = conf_pair();
 	char in[3][4];
 	struct iovec out_iov[3] = {IOV("abc"), IOV("de"), IOV("fghi")};
-	struct iovec in_iov[3] = {{in[0], 4}, {in[1], 4}, {in[2], 4}};
+	struct iovec in_iov[3] = {{in[0], 3}, {in[1], 2}, {in[2], 4}};
 	struct timespec limit = {.tv_nsec = 50000000};
 	struct mmsghdr msgs[3] = {0};
 
@@ -135,7 +135,7 @@ CONF_CASE(many_messages)
 	settle_bytes(p.b, 9);
 	SAY_RESULT(recvmmsg(p.b, msgs, 3, MSG_WAITFORONE, NULL));
 	say("%u %u %u", msgs[0].msg_len, msgs[1].msg_len, msgs[2].msg_len);
-	say("%.4s%.4s%.1s", in[0], in[1], in[2]);
+	say("%.3s%.2s%.4s", in[0], in[1], in[2]);
 	SAY_RESULT(recvmmsg(p.b, msgs, 3, MSG_DONTWAIT, NULL));
 	SAY_RESULT(send(p.a, "z", 1, 0));
 	SAY_RESULT(recvmmsg(p.b, msgs, 1, 0, &limit));
