@@ -41,7 +41,8 @@ bool conn_apply(struct conn *conn, enum conn_event event, enum reason reason)
 	if (!conn_can(conn->stage, event, &next))
 		return false;
 	conn->stage = next;
-	if (reason != REASON_NONE)
+	/* Progress ends the wait that was the reason before. */
+	if (reason != REASON_NONE || event == CONN_EV_PAIR || event == CONN_EV_PEER)
 		conn->reason = reason;
 	if (next == CONN_TCP && conn->pin != REASON_NONE) {
 		conn->stage = CONN_PINNED;
