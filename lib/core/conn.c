@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <assert.h>
-
 #include "core/conn.h"
 
 #define NO 0xff
@@ -41,6 +39,8 @@ bool conn_apply(struct conn *conn, enum conn_event event, enum reason reason)
 	if (!conn_can(conn->stage, event, &next))
 		return false;
 	conn->stage = next;
+	if (event == CONN_EV_PIN && conn->pin == REASON_NONE)
+		conn->pin = reason != REASON_NONE ? reason : REASON_NOT_ELIGIBLE;
 	/* Progress ends the wait that was the reason before. */
 	if (reason != REASON_NONE || event == CONN_EV_PAIR || event == CONN_EV_PEER)
 		conn->reason = reason;
@@ -48,7 +48,6 @@ bool conn_apply(struct conn *conn, enum conn_event event, enum reason reason)
 		conn->stage = CONN_PINNED;
 		conn->reason = conn->pin;
 	}
-	assert(conn_invariant(conn));
 	return true;
 }
 

@@ -87,7 +87,8 @@ static inline bool conn_is_pending(const struct conn *conn)
 	return conn->stage == CONN_REGISTERED || conn->stage == CONN_MAPPED;
 }
 
-/* What must hold between any two events. For assertions. */
+/* What must hold between any two events. For tests: the state lies in memory that a process of
+ * another user may share, so that nothing in it is asserted where it is used. */
 bool conn_invariant(const struct conn *conn);
 
 const char *conn_stage_name(enum conn_stage stage);
