@@ -116,6 +116,9 @@ int session_send_fds_locked(const struct ctl_msg *msg, const int *fds, size_t n_
 	uint8_t bytes[CTL_MAX_BYTES];
 	int rc;
 
+	/* Part of it may come from memory that a process of another user shares. */
+	if (!ctl_msg_ok(msg))
+		return -EINVAL;
 	if (session.state == SESSION_NONE)
 		return -ENOTCONN;
 	rc = fd_send(session.fd, bytes, ctl_encode(msg, bytes), fds, n_fds);

@@ -120,7 +120,7 @@ void lane_drop(struct lane_end *end)
 	end->own = NULL;
 }
 
-void lane_close(struct lane_end ends[2])
+void lane_ends_close(struct lane_end ends[2])
 {
 	for (int i = 0; i < 2; i++) {
 		lane_drop(&ends[i]);

@@ -38,7 +38,7 @@ bool lane_await_peer(struct lane_end *end, uint32_t epoch);
 void lane_drop(struct lane_end *end);
 
 /* Let go of everything. */
-void lane_close(struct lane_end ends[2]);
+void lane_ends_close(struct lane_end ends[2]);
 
 /* Whether the bell @fd rings within SHUNTD_WAIT_MS; silences it. */
 bool lane_rings(int fd);

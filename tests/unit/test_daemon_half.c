@@ -85,7 +85,7 @@ static void try_as(uid_t uid)
 	child_run(uid, try_everything, &ends[1].half);
 	atomic_store(&ends[1].own->prod, 4711);
 	CHECK_EQ(atomic_load(&ends[1].own->prod), 4711);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -123,7 +123,7 @@ TAP_CASE(each_half_is_the_other_sides_view)
 		CHECK(memcmp(half_ring_const(view), "hello", 5) == 0);
 		munmap((void *)view, HALF_BYTES);
 	}
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -143,7 +143,7 @@ TAP_CASE(an_owner_who_spoils_the_seals_is_cut_off)
 	msg_expect_cut(ends[0].sock);
 	REQUIRE(msg_expect(ends[1].sock, CTL_UNPAIR, &msg, NULL));
 	CHECK_EQ(msg.u.unpair.reason, REASON_LANE_CORRUPT);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -161,6 +161,6 @@ TAP_CASE(a_half_with_a_hole_is_not_passed_on)
 	lane_say_mapped(&ends[0], 1);
 	msg_expect_cut(ends[0].sock);
 	msg_expect(ends[1].sock, CTL_UNPAIR, NULL, NULL);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }

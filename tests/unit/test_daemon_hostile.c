@@ -64,7 +64,7 @@ static void others_are_served(const struct scene *scene)
 	if (CHECK_OK(net_pair(NET_V4, tcp)) && lane_init(&scene->daemon, tcp, ends) &&
 	    lane_pair(ends, 1))
 		lane_complete(ends, 1);
-	lane_close(ends);
+	lane_ends_close(ends);
 }
 
 static void scene_close(struct scene *scene)
@@ -76,7 +76,7 @@ static void scene_close(struct scene *scene)
 	msg_is_silent(scene->innocent[0].sock); /* nobody told him anything */
 	if (lane_pair(scene->innocent, 2))
 		lane_complete(scene->innocent, 2);
-	lane_close(scene->innocent);
+	lane_ends_close(scene->innocent);
 	shuntd_stop(&scene->daemon);
 }
 
@@ -203,7 +203,7 @@ static void ends_a_pair(struct scene *scene, const struct ctl_msg *msg, bool com
 		CHECK_OK(msg_send(ends[0].sock, msg, tcp, ctl_min_fds(msg->type)));
 	if (!msg_expect_cut(ends[0].sock))
 		tap_diag("by %s, complete %d", ctl_type_name(msg->type), complete);
-	lane_close(ends);
+	lane_ends_close(ends);
 }
 
 TAP_CASE(replayed_and_impossible_lane_messages_are_cut_off)
@@ -267,7 +267,7 @@ TAP_CASE(the_last_epoch_is_the_end)
 	lane_say_drained(&ends[0], UINT32_MAX);
 	msg_register(ends[0].sock, ends[0].token, tcp[0], 1);
 	msg_expect_refused(ends[0].sock, ends[0].token, REASON_PROTOCOL);
-	lane_close(ends);
+	lane_ends_close(ends);
 	scene_close(&scene);
 }
 
@@ -323,7 +323,7 @@ TAP_CASE(a_full_bell_stops_nobody)
 	for (int i = 0; i < 2; i++)
 		msg_expect(scene.innocent[i].sock, CTL_DEMOTE, NULL, NULL);
 	close(tool);
-	lane_close(ends); /* rings again, for the dead */
+	lane_ends_close(ends); /* rings again, for the dead */
 	scene_close(&scene);
 }
 

@@ -83,7 +83,7 @@ TAP_CASE(a_dead_client_rings_both_bells_and_tells_nobody)
 	CHECK(lane_rings(ends[1].peer_bell));
 	msg_is_silent(ends[1].sock);
 	lane_say_drained(&ends[1], 1);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -130,7 +130,7 @@ TAP_CASE(a_request_demotes_both_ends_once)
 	msg_is_silent(ends[0].sock);
 	ask_demote(tool, 0, 2);
 	CHECK(expect_demote(&ends[0]) && expect_demote(&ends[1]));
-	lane_close(ends);
+	lane_ends_close(ends);
 	fd_close(tool);
 	shuntd_stop(&daemon);
 }
@@ -194,7 +194,7 @@ TAP_CASE(a_successor_adopts_running_lanes)
 		lane_drop(&ends[i]);
 	}
 	CHECK(lane_pair(ends, 2) && lane_complete(ends, 2));
-	lane_close(ends);
+	lane_ends_close(ends);
 	fd_close(tool);
 	shuntd_stop(&daemon);
 }
@@ -223,7 +223,7 @@ TAP_CASE(an_adopted_end_is_told_that_the_other_is_through)
 	msg_register(ends[0].sock, ends[0].token, tcp[0], 2);
 	msg_expect(ends[0].sock, CTL_REGISTERED, NULL, NULL);
 	CHECK(lane_await_pair(&ends[0], 2) && lane_await_pair(&ends[1], 2));
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -247,7 +247,7 @@ TAP_CASE(another_holder_may_adopt)
 	ask_demote(tool, 0, 2);
 	CHECK(expect_demote(&ends[0]) && expect_demote(&ends[1]));
 	CHECK_EQ(shuntd_count_halves(&daemon), 2);
-	lane_close(ends);
+	lane_ends_close(ends);
 	fd_close(tool);
 	shuntd_stop(&daemon);
 }
@@ -334,7 +334,7 @@ TAP_CASE(an_idle_daemon_sleeps)
 	usleep(1500000);
 	CHECK(before > 0);
 	CHECK_EQ(shuntd_status(&daemon, "voluntary_ctxt_switches"), before);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 

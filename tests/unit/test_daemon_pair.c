@@ -42,7 +42,7 @@ static void pair_twice(const struct shuntd *daemon, enum net_family family)
 		if (lane_pair(ends, 2))
 			lane_complete(ends, 2);
 	}
-	lane_close(ends);
+	lane_ends_close(ends);
 }
 
 TAP_CASE(two_ends_are_paired_in_every_address_family)
@@ -72,7 +72,7 @@ TAP_CASE(the_higher_epoch_of_the_two_is_taken)
 		msg_expect(ends[i].sock, CTL_REGISTERED, NULL, NULL);
 		lane_await_pair(&ends[i], 7);
 	}
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -91,7 +91,7 @@ TAP_CASE(the_other_half_comes_only_when_it_is_mapped)
 	msg_is_silent(ends[1].sock);
 	lane_say_mapped(&ends[0], 1);
 	lane_await_peer(&ends[1], 1);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -124,7 +124,7 @@ TAP_CASE(a_lane_that_is_not_complete_is_taken_back)
 	ends[0].sock = -1;
 	REQUIRE(msg_expect(ends[1].sock, CTL_UNPAIR, &msg, NULL));
 	CHECK_EQ(msg.u.unpair.reason, REASON_PEER_DIED);
-	lane_close(ends);
+	lane_ends_close(ends);
 	CHECK_EQ(shuntd_count_halves(&daemon), 0);
 	shuntd_stop(&daemon);
 }
@@ -150,7 +150,7 @@ TAP_CASE(a_cancel_that_crossed_the_last_message_is_told_to_the_other)
 	lane_drop(&ends[1]);
 	lane_say_drained(&ends[1], 1);
 	lane_pair(ends, 2);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -179,7 +179,7 @@ TAP_CASE(a_late_other_end_is_refused_and_the_socket_let_go)
 	close(tcp[0]);
 	ends[0].tcp = -1;
 	CHECK(sees_eof(tcp[1], SHUNTD_WAIT_MS));
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -196,7 +196,7 @@ TAP_CASE(an_end_waits_for_one_that_has_not_drained)
 	msg_register(ends[0].sock, ends[0].token, tcp[0], 2);
 	msg_expect(ends[0].sock, CTL_REGISTERED, NULL, NULL);
 	msg_expect_refused(ends[0].sock, ends[0].token, REASON_PROMOTE_WAIT);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -217,7 +217,7 @@ TAP_CASE(cancelling_lets_the_socket_go)
 	close(tcp[0]);
 	ends[0].tcp = -1;
 	CHECK(sees_eof(tcp[1], SHUNTD_WAIT_MS));
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -333,7 +333,7 @@ TAP_CASE(a_stale_end_of_reused_ports_is_not_paired)
 	msg_expect(ends[0].sock, CTL_REGISTERED, NULL, NULL);
 	CHECK(lane_await_pair(&ends[0], 1) && lane_await_pair(&ends[1], 1));
 	old[1].tcp = -1;
-	lane_close(old);
-	lane_close(ends);
+	lane_ends_close(old);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }

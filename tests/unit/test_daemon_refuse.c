@@ -167,7 +167,7 @@ TAP_CASE(a_socket_that_is_registered_already_is_refused)
 	CHECK(lane_await_pair(&ends[0], 1) && lane_await_pair(&ends[1], 1));
 	expect_refusal(thief, dup(tcp[1]), REASON_SEVERAL_HOLDERS);
 	fd_close(thief);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -182,10 +182,10 @@ TAP_CASE(connections_beyond_the_quota_are_refused)
 	REQUIRE_OK(net_pair(NET_V4, other));
 	REQUIRE(lane_init(&daemon, tcp, ends) && lane_pair(ends, 1) && lane_complete(ends, 1));
 	expect_refusal(ends[0].sock, dup(other[0]), REASON_OVER_QUOTA);
-	lane_close(ends);
+	lane_ends_close(ends);
 	/* What is given back can be taken again. */
 	REQUIRE(lane_init(&daemon, other, ends) && lane_pair(ends, 1));
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -206,11 +206,11 @@ TAP_CASE(ring_memory_beyond_the_quota_is_refused)
 	}
 	msg_expect_refused(more[0].sock, more[0].token, REASON_OVER_QUOTA);
 	msg_expect_refused(more[1].sock, more[1].token, REASON_OVER_QUOTA);
-	lane_close(ends);
+	lane_ends_close(ends);
 	while (shuntd_count_halves(&daemon) > 0)
 		usleep(1000);
 	CHECK(lane_pair(more, 1));
-	lane_close(more);
+	lane_ends_close(more);
 	shuntd_stop(&daemon);
 }
 
@@ -334,7 +334,7 @@ TAP_CASE(other_users_are_served_but_kept_apart)
 	msg_expect(ends[0].sock, CTL_PAIR, NULL, NULL);
 	msg_expect(ends[0].sock, CTL_UNPAIR, NULL, NULL);
 	msg_is_silent(ends[1].sock); /* no DEMOTE came */
-	lane_close(ends);
+	lane_ends_close(ends);
 	close(other[0]);
 	close(other[1]);
 	shuntd_stop(&daemon);

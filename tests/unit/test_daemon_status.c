@@ -96,7 +96,7 @@ TAP_CASE(ss_shows_a_connection_and_its_live_bytes)
 	CHECK_EQ(number(shown, "lane_bytes", "tx"), 1000);
 	CHECK_EQ(number(shown, "lane_changes", "rx"), 2);
 	json_decref(answer);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -116,7 +116,7 @@ TAP_CASE(a_process_may_have_any_name)
 		  "a?\"\\??");
 	json_decref(answer);
 	prctl(PR_SET_NAME, "unit-daemon_status");
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -139,7 +139,7 @@ TAP_CASE(nonsense_in_a_half_does_no_harm)
 	close(ends[0].sock);
 	ends[0].sock = -1;
 	json_decref(query(ends[1].sock, CTL_QUERY_STATS, -1, -1));
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -190,7 +190,7 @@ TAP_CASE(why_tells_the_history_in_words)
 	CHECK_OK(msg_send(ends[0].sock, &query_none, NULL, 0));
 	if (msg_expect(ends[0].sock, CTL_ANSWER, &none, NULL))
 		CHECK(none.u.answer.result < 0);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -217,7 +217,7 @@ TAP_CASE(a_long_history_keeps_its_end)
 	CHECK_EQ(json_array_size(events), 16);
 	CHECK_STR(string(json_array_get(events, 15), "text"), "state told by the program: tcp");
 	json_decref(answer);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
@@ -259,7 +259,7 @@ TAP_CASE(stats_keep_the_totals_of_closed_connections)
 	CHECK_EQ(number(stats, "demotions", "requested"), 2);
 	CHECK_EQ(number(stats, "refusals", "peer_unknown"), 1);
 	json_decref(stats);
-	lane_close(ends);
+	lane_ends_close(ends);
 	shuntd_stop(&daemon);
 }
 
