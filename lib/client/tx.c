@@ -216,6 +216,15 @@ static ssize_t tx_pending(struct sock *sock, struct io *io, int flags, bool part
 	return TX_WAIT;
 }
 
+/* The cheaper call where it says the same. */
+static ssize_t send_plainly(int fd, const struct msghdr *msg, int flags)
+{
+	if (msg->msg_iovlen == 1 && !msg->msg_name && !msg->msg_controllen)
+		return sys_sendto(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, NULL,
+				  0);
+	return sys_sendmsg(fd, msg, flags);
+}
+
 /* Plain TCP: one kernel call, which blocks as the socket does. */
 static ssize_t tx_plain(struct sock *sock, const struct msghdr *msg, int flags)
 {
@@ -227,7 +236,7 @@ static ssize_t tx_plain(struct sock *sock, const struct msghdr *msg, int flags)
 	atomic_fetch_add(&holder->tx_busy, 1);
 	stage = sock_stage(sock);
 	if (!stage_pending(stage) && !stage_on_lane(stage))
-		n = CANCELLABLE(sys_sendmsg(sock->fd, msg, flags));
+		n = CANCELLABLE(send_plainly(sock->fd, msg, flags));
 	atomic_fetch_sub(&holder->tx_busy, 1);
 	if (n == -ENOTCONN && stage == CONN_RESET)
 		n = -EPIPE;

@@ -11,6 +11,7 @@
 #include "os/sys.h"
 #include "preload/calls.h"
 #include "preload/descriptors.h"
+#include "preload/sockets.h"
 #include "preload/state.h"
 
 /*
@@ -61,15 +62,21 @@ long descriptors_fcntl_dup(int fd, int cmd, long arg)
 	return new;
 }
 
-/* @fd is about to be closed. */
+/*
+ * @fd is about to be closed. Where a lane is at stake it is worth a system call to know for certain
+ * that it is ours to end.
+ */
 static void note_close(int fd)
 {
-	if (!fdtable_get(fd) && !epset_get(fd))
+	struct sock *sock = fdtable_get(fd);
+
+	if (!sock && !epset_get(fd) && !sockets_listens(fd))
 		return;
-	if (state_is_foreign()) {
+	if (sock && sock_stage(sock) == CONN_TCP ? state_is_foreign() : state_is_stranger()) {
 		exec_note(fd, NULL);
 		return;
 	}
+	sockets_forget(fd);
 	epset_closed(fd);
 	stream_untrack(fd);
 }
@@ -80,7 +87,8 @@ static int make_way(int from, int to)
 	if (ownfd_is(to))
 		return -EBUSY;
 	/* From a number that is not open the kernel will refuse, and nothing happens to @to. */
-	if ((fdtable_get(to) || epset_get(to)) && sys_fcntl(from, F_GETFD, 0) >= 0)
+	if ((fdtable_get(to) || epset_get(to) || sockets_listens(to)) &&
+	    sys_fcntl(from, F_GETFD, 0) >= 0)
 		note_close(to);
 	return 0;
 }
@@ -137,12 +145,9 @@ static int close_around_own(unsigned int first, unsigned int last, unsigned int 
 long call_close_range(unsigned int first, unsigned int last, int flags)
 {
 	if (first > last || ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) || !fdtable_slots ||
-	    state_is_foreign())
+	    state_is_stranger())
 		return SYS_CALL(close_range, first, last, flags);
-	for (unsigned int fd = first; fd <= last && fd < fdtable_top(); fd++) {
-		epset_closed((int)fd);
-		if (fdtable_get((int)fd))
-			stream_untrack((int)fd);
-	}
+	for (unsigned int fd = first; fd <= last && fd < fdtable_top(); fd++)
+		note_close((int)fd);
 	return close_around_own(first, last, (unsigned int)flags);
 }

@@ -66,14 +66,18 @@ static int clone_child(void *arg)
 long call_clone(const struct clone_call *c)
 {
 	bool forks = fdtable_slots && !(c->flags & CLONE_VM) && c->fn && !state_is_foreign();
+	bool vforks =
+		(c->flags & (CLONE_VM | CLONE_VFORK | CLONE_SETTLS)) == (CLONE_VM | CLONE_VFORK);
 	int error, pid;
 
 	if (forks)
 		fork_prepare();
+	shim_vforked += vforks;
 	pid = real(clone)(forks ? clone_child : c->fn, c->stack, c->flags,
 			  forks ? (void *)(uintptr_t)c : c->arg, c->parent_tid, c->tls,
 			  c->child_tid);
 	error = errno;
+	shim_vforked -= vforks;
 	if (forks)
 		fork_in_parent();
 	if (pid >= 0)
@@ -86,7 +90,7 @@ long call_clone(const struct clone_call *c)
 /* What comes before an exec, and what comes after one that failed with @error. */
 static int before_exec(bool *ret_foreign)
 {
-	*ret_foreign = fdtable_slots && state_is_foreign();
+	*ret_foreign = fdtable_slots && state_is_stranger();
 	return exec_prepare(*ret_foreign);
 }
 

@@ -9,6 +9,7 @@
 #include "os/tcp.h"
 #include "preload/calls.h"
 #include "client/cancel.h"
+#include "preload/sockets.h"
 #include "preload/state.h"
 
 /*
@@ -39,12 +40,33 @@ long call_connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 	return CANCELLABLE(sys_connect(fd, addr.__sockaddr__, len));
 }
 
+_Atomic uint64_t sockets_listening[FDTABLE_SIZE / 64];
+
+static void note_listens(int fd)
+{
+	if ((unsigned int)fd >= FDTABLE_SIZE)
+		return;
+	fdtable_reach(fd);
+	atomic_fetch_or(&sockets_listening[(unsigned int)fd / 64],
+			(uint64_t)1 << (unsigned int)fd % 64);
+}
+
+void sockets_forget(int fd)
+{
+	if (!sockets_listens(fd))
+		return;
+	atomic_fetch_and(&sockets_listening[(unsigned int)fd / 64],
+			 ~((uint64_t)1 << (unsigned int)fd % 64));
+}
+
 long call_listen(int fd, int backlog)
 {
 	int rc = sys_listen(fd, backlog);
 
-	if (!rc && fdtable_get(fd) && !state_is_foreign())
+	if (!rc && fdtable_get(fd) && !state_is_foreign()) {
 		stream_untrack(fd);
+		note_listens(fd);
+	}
 	return rc;
 }
 
@@ -52,8 +74,14 @@ long call_accept4(int fd, __SOCKADDR_ARG addr, socklen_t *len, int flags)
 {
 	int new = (int)CANCELLABLE(sys_accept4(fd, addr.__sockaddr__, len, flags));
 
-	if (new >= 0 && state_tracks() && tcp_check_accepted(new) == 0)
-		state_track(new);
+	if (new < 0 || !state_tracks())
+		return new;
+	if (!sockets_listens(fd)) {
+		if (tcp_check_accepted(new))
+			return new;
+		note_listens(fd);
+	}
+	state_track(new);
 	return new;
 }
 

@@ -24,9 +24,10 @@ __attribute__((constructor)) static void start(void)
 	atomic_store(&shim_state.tracks, true);
 }
 
-bool state_is_foreign(void)
+bool state_is_stranger(void)
 {
-	return sys_getpid() != atomic_load_explicit(&shim_state.pid, memory_order_relaxed);
+	return state_is_foreign() ||
+	       sys_getpid() != atomic_load_explicit(&shim_state.pid, memory_order_relaxed);
 }
 
 void state_track(int fd)

@@ -22,11 +22,20 @@ static inline bool state_tracks(void)
 	return atomic_load_explicit(&shim_state.tracks, memory_order_relaxed);
 }
 
+/* This thread's vfork() has a child that has not gone on yet. */
+extern __thread int shim_vforked __attribute__((tls_model("initial-exec")));
+
 /*
  * Whether the caller is another process on this process's memory, a child of vfork() before its
- * exec: it must not touch the tables. A system call.
+ * exec: it must not touch the tables.
  */
-bool state_is_foreign(void);
+static inline bool state_is_foreign(void)
+{
+	return shim_vforked;
+}
+
+/* The same, and whether it is a child that nobody saw being made. A system call. */
+bool state_is_stranger(void);
 
 /* Track the new TCP socket @fd, whatever the table says about that number. */
 void state_track(int fd);
