@@ -87,7 +87,9 @@ int sock_shutdown(struct sock *sock, int how)
 	if (how != SHUT_WR)
 		atomic_store(&sock->sh->rx_shut, 1);
 	if (sock->lane.peer && stage_on_lane(sock_stage(sock)) && how != SHUT_RD) {
-		if (lane_tx_close(&sock->lane))
+		lane_tx_close(&sock->lane);
+		/* A start that the peer has made is acknowledged before the FIN. */
+		if (turn_rx(sock))
 			demote_reset_locked(sock, REASON_LANE_CORRUPT);
 		else
 			flush_backlog(sock);

@@ -96,7 +96,7 @@ static int turn_tx(struct sock *sock)
 	}
 }
 
-static int turn_rx(struct sock *sock)
+int turn_rx(struct sock *sock)
 {
 	struct lane_plan plan;
 	uint64_t consumed;

@@ -38,6 +38,9 @@ static inline bool turn_due_rx(struct sock *sock)
 /* Make a turn. Takes both locks; none may be held. Returns 0, or -EBADMSG after a reset. */
 int sock_turn(struct sock *sock);
 
+/* The receive direction's part of a turn. Receive lock. 0 or -EBADMSG. */
+int turn_rx(struct sock *sock);
+
 /* In TX_VIA_START: try to start. Transmit lock. False: put off, bytes go over TCP. */
 bool turn_start(struct sock *sock);
 

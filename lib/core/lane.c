@@ -25,7 +25,7 @@ void lane_leave(struct lane *lane)
 	wake_due_state(&lane->st->tx.wake);
 }
 
-int lane_tx_close(struct lane *lane)
+void lane_tx_close(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
@@ -37,8 +37,6 @@ int lane_tx_close(struct lane *lane)
 	}
 	if (tx->phase != TX_ENDED)
 		lane_tx_end(lane);
-	/* A start that the peer made before it could see shut is acknowledged before the FIN. */
-	return lane_rx_settle(lane);
 }
 
 int lane_close(struct lane *lane)
@@ -48,8 +46,9 @@ int lane_close(struct lane *lane)
 	if (!atomic_load(&lane->own->closing))
 		own_announce(lane->own, &lane->own->closing, 1);
 	wake_due_state(&lane->st->tx.wake);
+	lane_tx_close(lane);
 	/* Only now: bytes that the peer produced before it could see that we are closing. */
-	if (lane_tx_close(lane) || peer_refresh_prod(lane))
+	if (lane_rx_settle(lane) || peer_refresh_prod(lane))
 		return -EBADMSG;
 	return rx->phase != RX_ENDED && ring_off_lt(rx->cons, rx->peer_prod);
 }

@@ -29,8 +29,9 @@
  *  - the receiver drains the ring to the announced end, then reads TCP again.
  *
  * After a FIN of the peer a sender never waits for rx_seen: a side that shuts its direction first
- * says so (shut) and only then looks for a start of the peer, and a sender that starts looks for
- * shut afterwards. So a start is either seen by a side that shuts, or ends empty.
+ * says so (shut), then looks for a start of the peer and acknowledges it, and only then sends the
+ * FIN; and a sender that starts looks for shut afterwards. So a start is either seen by a side that
+ * shuts, or ends empty.
  *
  * A hand-over is for a reader that does not know the ring: it freezes its cons and asks (rx_stop)
  * for the rest on TCP; the sender answers (stop_ack) where TCP goes on, and sends what stands in
@@ -170,12 +171,6 @@ void lane_leave(struct lane *lane);
  */
 int lane_close(struct lane *lane);
 
-/*
- * No byte follows in this direction (shutdown, close): end at once, or never start. Then follow
- * lane_tx_route() until it says TX_VIA_TCP, and shut. 0 or -EBADMSG.
- */
-int lane_tx_close(struct lane *lane);
-
 /* Whether both directions have ended and are drained, so that the epoch is over. Also 0 while the
  * peer has not consumed to our end. 1, 0 or -EBADMSG. */
 int lane_is_done(struct lane *lane);
@@ -212,6 +207,14 @@ int lane_tx_stop(struct lane *lane);
  */
 int lane_tx_backlog(struct lane *lane, struct tcp_count written, struct lane_plan *ret_plan);
 
+/*
+ * No byte follows in this direction (shutdown, close): end at once, or never start. Then follow
+ * lane_tx_route() until it says TX_VIA_TCP, and shut. Before a FIN that the reader of this side
+ * outlives, a receive route must be asked for and followed, so that a start that the peer made
+ * before it could see this is acknowledged.
+ */
+void lane_tx_close(struct lane *lane);
+
 /* End as soon as the peer allows; 1 if TCP is next, and may be used without asking for a route any
  * more; 0 if not yet, or -EBADMSG. */
 int lane_tx_leave(struct lane *lane);
@@ -237,7 +240,9 @@ void lane_rx_ready(struct lane *lane, unsigned int uncovered);
 int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan);
 
 /*
- * After RX_VIA_COUNT: @consumed TCP bytes were read so far. The route as lane_rx_route(). A reader
+ * After RX_VIA_COUNT: @consumed TCP bytes were read so far. The route as lane_rx_route(). Until
+ * rx_seen, which this publishes, only bytes before the ring can be on TCP: that helps who can't ask
+ * the kernel any more. (After a reset some of them may be missing.) A reader
  * that has read up to the limit of such a plan calls this again before it unlocks: a sibling may
  * sleep on TCP for bytes that are on the ring.
  */

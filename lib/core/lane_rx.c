@@ -21,25 +21,13 @@ static bool rx_end_known(const struct lane *lane)
 	return lane->st->rx.peer_tx_end != OPT_NONE || lane->st->rx.peer_lost;
 }
 
-static void rx_see_start(struct lane *lane)
+/* Whether the segment is over without a byte: started or not, TCP it is, all the way. */
+static bool rx_is_empty(const struct lane *lane)
 {
-	typeof(lane->st->rx) *rx = &lane->st->rx;
+	const typeof(lane->st->rx) *rx = &lane->st->rx;
 
-	if (rx->phase != RX_TCP)
-		return;
-	if (rx->peer_tx_end == opt_some(0)) {
-		/* Started or not, the segment is empty: TCP it is, all the way. */
-		rx->phase = RX_ENDED;
-	} else if (rx->peer_tx_start != OPT_NONE) {
-		rx->start = tcp_count(opt_value(rx->peer_tx_start));
-		rx->phase = RX_TAIL;
-		/* This lock is held, so no read runs, and from here on none will pass tx_start: the
-		 * peer may put bytes on TCP behind the ring. */
-		own_announce(lane->own, &lane->own->rx_seen, 1);
-		wake_due_state(&rx->wake);
-	} else if (rx_end_known(lane)) {
-		rx->phase = RX_ENDED;
-	}
+	return rx->peer_tx_end == opt_some(0) ||
+	       (rx->peer_tx_start == OPT_NONE && rx_end_known(lane));
 }
 
 /* A hand-over that was asked for: has it been answered? */
@@ -62,7 +50,8 @@ int lane_rx_settle(struct lane *lane)
 
 	if (rx->phase > RX_ENDED || peer_refresh_rx(lane))
 		return -EBADMSG;
-	rx_see_start(lane);
+	if (rx->phase == RX_TCP && rx_is_empty(lane))
+		rx->phase = RX_ENDED;
 	rx_see_stop_ack(lane);
 	if (rx->phase != RX_RING || ring_off_lt(rx->cons, rx->peer_prod))
 		return 0;
@@ -82,6 +71,10 @@ int lane_rx_route(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
 
 	if (lane_rx_settle(lane))
 		return -EBADMSG;
+	if (rx->phase == RX_TCP && rx->peer_tx_start != OPT_NONE) {
+		rx->start = tcp_count(opt_value(rx->peer_tx_start));
+		rx->phase = RX_TAIL;
+	}
 	switch (rx->phase) {
 	case RX_TAIL:
 		return RX_VIA_COUNT;
@@ -114,6 +107,12 @@ int lane_rx_tail(struct lane *lane, struct tcp_count consumed, uint64_t want,
 
 	if (rx->phase != RX_TAIL || tcp_count_lt(rx->start, consumed))
 		return -EBADMSG;
+	/* The lock is held, so no read runs, and from here on none passes tx_start: the peer may
+	 * put bytes on TCP behind the ring. */
+	if (!atomic_load(&lane->own->rx_seen)) {
+		own_announce(lane->own, &lane->own->rx_seen, 1);
+		wake_due_state(&rx->wake);
+	}
 	if (!tcp_count_eq(consumed, rx->start)) {
 		ret_plan->limit = tcp_count_dist(consumed, rx->start);
 		return RX_VIA_TCP;
@@ -144,7 +143,7 @@ int lane_rx_eof(struct lane *lane)
 	 * visible here. */
 	if (lane_rx_settle(lane))
 		return -EBADMSG;
-	if (rx->phase != before)
+	if (rx->phase != before || (rx->phase == RX_TCP && rx->peer_tx_start != OPT_NONE))
 		return LANE_EOF_NOT_YET;
 	if (rx->phase == RX_RING) {
 		if (peer_refresh_prod(lane))

@@ -119,23 +119,35 @@ static int tx_route_tcp(struct lane *lane)
 	return tx->peer_ready && tx->peer_rx_ready ? TX_VIA_START : TX_VIA_TCP;
 }
 
+/* Whether there is no order to keep between the ring and TCP: no byte follows, nobody will read
+ * one, or the daemons see to the ring. */
+static bool tx_order_is_moot(const struct lane *lane)
+{
+	const typeof(lane->st->tx) *tx = &lane->st->tx;
+
+	if (tx->closed || tx->peer_closing || tx->lost)
+		return true;
+	/* Behind a FIN of the peer rx_seen is there or the peer is not. Not so between hosts, where
+	 * words travel: but there the daemons tell the end of a peer. */
+	return tx->fin && !lane->remote;
+}
+
+/* Whether the reader can't run past tx_start any more, or there is nothing that it could miss. */
+static bool tx_order_is_kept(const struct lane *lane)
+{
+	return lane->st->tx.peer_rx_seen || !lane->st->tx.prod.v;
+}
+
 /* Whether the segment is to end, and may. */
 static bool tx_ends(const struct lane *lane)
 {
 	const typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	/* No byte follows, nobody will read one, or the ring is abandoned: no order to keep. */
-	if (tx->closed || tx->peer_closing || tx->lost)
-		return true;
-	/* Behind a FIN of the peer rx_seen is there or the peer is not. Not so between hosts, where
-	 * words travel: but there the daemons tell the end of a peer. */
-	if (tx->fin && !lane->remote)
+	if (tx_order_is_moot(lane))
 		return true;
 	if (tx->peer_rx_stop != OPT_NONE && tx->peer_resume == RESUME_NONE)
 		return true;
-	/* Bytes will follow on TCP: only once the reader cannot run past tx_start any more, unless
-	 * there is nothing that it could miss. */
-	return (tx->leaving || tx->peer_leave || tx->fin) && (tx->peer_rx_seen || !tx->prod.v);
+	return (tx->leaving || tx->peer_leave || tx->fin) && tx_order_is_kept(lane);
 }
 
 static int tx_route_ring(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
@@ -171,6 +183,9 @@ static int tx_route_ended(struct lane *lane, uint64_t want, struct lane_plan *re
 		return TX_VIA_WAIT;
 	if (ring_off_lt(tx->backlog, tx->end))
 		return TX_VIA_BACKLOG;
+	/* It ended for a hand-over that came to nothing. */
+	if (tx->peer_resume == RESUME_DONE && !tx_order_is_moot(lane) && !tx_order_is_kept(lane))
+		return TX_VIA_WAIT;
 	if (tx->lost || lane->remote) {
 		rc = lane_tx_replayed(lane);
 		if (rc <= 0)
