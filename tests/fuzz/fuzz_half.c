@@ -198,15 +198,18 @@ static void act(struct side *side, struct script *script, uint8_t op)
 		break;
 	case 12:
 		if (op & 64)
-			alive(side, lane_tx_close(lane), 0);
+			lane_tx_close(lane);
 		else
 			alive(side, lane_close(lane), 1);
 		break;
 	case 13:
-		alive(side, op & 64 ? lane_rx_eof(lane) : lane_is_done(lane), LANE_EOF_RESET);
+		alive(side, op & 64 ? lane_rx_eof(lane) : lane_is_done(lane), LANE_EOF_WAIT);
 		break;
 	case 14:
-		rc = op & 64 ? lane_rx_stop(lane) : lane_rx_stop_poll(lane);
+		if (op & 128)
+			rc = lane_rx_resume(lane);
+		else
+			rc = op & 64 ? lane_rx_stop(lane) : lane_rx_stop_poll(lane);
 		if (rc != -EAGAIN) /* the peer can't stop there: the ring goes on */
 			alive(side, rc, 1);
 		break;

@@ -33,4 +33,8 @@ int io_hand_over(struct thread *thread, uint64_t ticks);
 
 /* Between the files of this layer. Transmit lock: do what the lane demands and say where @len bytes
  * go: TX_VIA_TCP, TX_VIA_RING, TX_VIA_WAIT, TX_VIA_BACKLOG (TCP takes no more now) or -EBADMSG. */
+/* Receive lock: count the TCP bytes consumed so far. While a tail is read this must have been
+ * called in the critical section in which it began: later the kernel may not know any more.
+ * -ENOTCONN if nobody knows, since the connection was reset: the ring can't be reached then. */
+int io_consumed(struct side *side);
 int io_tx_route(struct side *side, size_t len, struct lane_plan *ret_plan);

@@ -26,8 +26,10 @@ static int report_drained(struct side *side)
 		if (side->lane.remote && side->shut)
 			kernel_shutdown(side->id);
 		cover(COVER_DRAINED);
-		if (sim_chance(50))
+		if (sim_chance(50)) {
 			side->lane_on = false;
+			side_ring(side); /* sleepers go on to TCP */
+		}
 	}
 	if (rc < 0)
 		side_broken(side);
@@ -92,6 +94,7 @@ static bool daemon_shuts(const struct side *side)
 void io_shutdown(struct thread *thread)
 {
 	struct side *side = thread->side;
+	struct need more;
 	bool on;
 	int rc = 0;
 
@@ -102,14 +105,17 @@ void io_shutdown(struct thread *thread)
 	side->shut = true;
 	on = side->lane_on && !side->bare;
 	if (on)
-		rc = lane_tx_close(&side->lane);
+		lane_tx_close(&side->lane);
 	side_unlock_rx(side);
 	side_unlock_tx(side);
-	if (on && !rc && daemon_shuts(side)) {
+	/* A start of the peer is acknowledged before the FIN. */
+	if (on && io_receive_try(thread, 0, &more) == -EBADMSG)
+		return;
+	if (on && daemon_shuts(side)) {
 		oracle_shut(side->id);
 		return;
 	}
-	if (on && !rc)
+	if (on)
 		rc = wait_tcp(thread, SCHED_FOREVER);
 	if (rc == -EBADMSG)
 		side_broken(side);

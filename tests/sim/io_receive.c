@@ -7,6 +7,25 @@
 #include "sim/oracle.h"
 #include "sim/plan.h"
 
+int io_consumed(struct side *side)
+{
+	const typeof(side->lane.st->rx) *rx = &side->lane.st->rx;
+
+	if (!kernel_consumed(side->id, &side->consumed)) {
+		side->counted = side->lane.st->epoch;
+		return 0;
+	}
+	if (side->counted == side->lane.st->epoch)
+		return 0;
+	/* After a reset bytes before the ring may be missing. */
+	if (kernel.sock[side->id].err)
+		return -ENOTCONN;
+	/* All that came before the ring is here, and nothing else yet. */
+	side->consumed = tcp_count(rx->start.v - kernel_readable(side->id));
+	side->counted = side->lane.st->epoch;
+	return 0;
+}
+
 static ssize_t receive_ring(struct thread *thread, const struct lane_plan *route)
 {
 	struct side *side = thread->side;
@@ -58,6 +77,15 @@ static ssize_t kernel_end(unsigned int side)
 	return -kernel.sock[side].err;
 }
 
+/* The connection was reset and the ring can't be reached: what is left on TCP, then the error. */
+static ssize_t receive_cut(struct thread *thread, size_t len)
+{
+	unsigned int side = thread->side->id;
+	ssize_t n = len ? kernel_receive(side, thread->buffer, len) : 0;
+
+	return n || !len ? n : -kernel.sock[side].err;
+}
+
 /* Receive lock. As io_receive_try(). */
 static ssize_t receive_routed(struct thread *thread, size_t len, struct need *ret_need)
 {
@@ -68,8 +96,10 @@ static ssize_t receive_routed(struct thread *thread, size_t len, struct need *re
 	int rc = lane_rx_route(lane, len, &lane_plan);
 
 	for (;;) {
+		if (rc == RX_VIA_COUNT && io_consumed(side))
+			return receive_cut(thread, len);
 		if (rc == RX_VIA_COUNT)
-			rc = lane_rx_tail(lane, kernel_consumed(side->id), len, &lane_plan);
+			rc = lane_rx_tail(lane, side->consumed, len, &lane_plan);
 		if (rc < 0)
 			return rc;
 		if (!len)
@@ -82,8 +112,10 @@ static ssize_t receive_routed(struct thread *thread, size_t len, struct need *re
 			n = kernel_receive(side->id, thread->buffer, u64_min(len, lane_plan.limit));
 			if (n == -EAGAIN)
 				return n;
+			if (n > 0)
+				side->consumed = tcp_count_add(side->consumed, (uint64_t)n);
 			if (n > 0 && (uint64_t)n == lane_plan.limit)
-				rc = lane_rx_tail(lane, kernel_consumed(side->id), 0, &lane_plan);
+				rc = lane_rx_tail(lane, side->consumed, 0, &lane_plan);
 			if (n > 0)
 				return rc < 0 ? rc : n;
 		} else {

@@ -186,9 +186,14 @@ struct tcp_count kernel_written(unsigned int side)
 	return tcp_count(kernel.pipe[side].written);
 }
 
-struct tcp_count kernel_consumed(unsigned int side)
+int kernel_consumed(unsigned int side, struct tcp_count *ret_consumed)
 {
-	return tcp_count(kernel.pipe[!side].consumed);
+	const struct sock *sock = &kernel.sock[side];
+
+	if (sock->err || (sock->shut && kernel.pipe[!side].fin_delivered))
+		return -ENOTCONN;
+	*ret_consumed = tcp_count(kernel.pipe[!side].consumed);
+	return 0;
 }
 
 uint64_t kernel_readable(unsigned int side)

@@ -69,6 +69,7 @@ void kernel_close(unsigned int side);
 unsigned int kernel_events(unsigned int side);
 /* As lib/os/tcp.h counts. */
 struct tcp_count kernel_written(unsigned int side);
-struct tcp_count kernel_consumed(unsigned int side);
+/* 0; -ENOTCONN once both have shut, or after a reset: then the counters are gone. */
+int kernel_consumed(unsigned int side, struct tcp_count *ret_consumed);
 /* Bytes that @side could read at once. */
 uint64_t kernel_readable(unsigned int side);

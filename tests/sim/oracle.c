@@ -183,7 +183,7 @@ static void quiet_sender(const struct side *side, const struct thread *thread)
 {
 	const char *name = thread->task->name;
 
-	if (words_awaits_daemon(side))
+	if (words_awaits(side))
 		return;
 	if (words_ring_open(side))
 		SIM_REQUIRE(!words_room(side), "%s sleeps with room on the ring", name);

@@ -99,8 +99,11 @@ static bool any_deaf(const struct side *side)
 /* Whether bytes of @side may go to TCP behind its ring segment. */
 static bool may_follow(unsigned int side, const struct words *own, const struct words *peer)
 {
+	/* A hand-over that stands: the reader reads TCP from there on in any case. */
+	if (own->stop_ack && own->stop_ack == peer->rx_stop && peer->resume != RESUME_DONE)
+		return true;
 	return peer->rx_seen || peer->closing || peer->lost || (gone(side) && !plan.remote) ||
-	       !own->prod || (peer->rx_stop && !peer->resume);
+	       !own->prod;
 }
 
 static void check_start(unsigned int side, const struct words *own, const struct words *peer)
@@ -118,7 +121,8 @@ static void check_end(unsigned int side, const struct words *own, const struct w
 {
 	SIM_REQUIRE(opt_value(own->tx_end) == own->prod, "side %u ends at %lu, but produced %lu",
 		    side, opt_value(own->tx_end), own->prod);
-	SIM_REQUIRE(own->shut || may_follow(side, own, peer), "side %u ends before rx_seen", side);
+	SIM_REQUIRE(own->shut || peer->rx_stop || may_follow(side, own, peer),
+		    "side %u ends before rx_seen", side);
 }
 
 static void check_stop_ack(unsigned int side, const struct words *own, const struct words *peer)
@@ -276,10 +280,15 @@ bool words_excuse_eof(unsigned int side)
 	return peer.shut || !unread(&peer, &own);
 }
 
-bool words_awaits_daemon(const struct side *side)
+bool words_awaits(const struct side *side)
 {
-	return side->lane_on && side->lane.remote && word(&side->lane.own->tx_end) &&
-	       word(&side->lane.peer->replayed) != word(&side->lane.own->tx_end);
+	const struct half_ctl *own = side->lane.own, *peer = side->lane.peer;
+
+	if (!side->lane_on || !word(&own->tx_end))
+		return false;
+	if (word(&peer->rx_resume) == RESUME_DONE && !word(&peer->rx_seen))
+		return true;
+	return side->lane.remote && word(&peer->replayed) != word(&own->tx_end);
 }
 
 bool words_frozen(const struct side *side)

@@ -22,8 +22,8 @@ uint64_t words_unread(unsigned int side);
  * left on the ring have gone to TCP since, where its kernel answers for them. */
 bool words_excuse_eof(unsigned int side);
 /* Of the lane that @side uses: */
-bool words_awaits_daemon(const struct side *side); /* to vouch for own bytes */
-bool words_frozen(const struct side *side);	   /* a hand-over waits for its answer */
-bool words_readable(const struct side *side);	   /* bytes to consume */
-bool words_ring_open(const struct side *side);	   /* own bytes go to the ring */
-uint64_t words_room(const struct side *side);	   /* on the own ring */
+bool words_awaits(const struct side *side);    /* the daemon, or rx_seen, before TCP goes on */
+bool words_frozen(const struct side *side);    /* a hand-over waits for its answer */
+bool words_readable(const struct side *side);  /* bytes to consume */
+bool words_ring_open(const struct side *side); /* own bytes go to the ring */
+uint64_t words_room(const struct side *side);  /* on the own ring */

@@ -39,17 +39,17 @@ static struct half_ctl *fed_half(unsigned int side)
 static bool reached(unsigned int side, uint64_t *ret_offset)
 {
 	struct half_ctl *reader = client_half(!side), *fed = fed_half(!side);
+	bool alive = side_is_alive(&sides[!side]);
+	uint64_t resume = word(&reader->rx_resume), at;
 
 	if (!remote.host[!side].alive || !word(&fed->lost) || !word(&fed->stop_ack))
 		return false;
-	if (word(&fed->prod) && !word(&reader->rx_seen) && side_is_alive(&sides[!side]))
+	if (resume == RESUME_ASKED && alive)
 		return false;
-	if (word(&reader->rx_resume) == RESUME_ASKED && side_is_alive(&sides[!side]))
+	at = resume == RESUME_DONE ? word(&fed->prod) : opt_value(word(&fed->stop_ack));
+	if (at && !word(&reader->rx_seen) && alive)
 		return false;
-	if (word(&reader->rx_resume) == RESUME_DONE)
-		*ret_offset = word(&fed->prod);
-	else
-		*ret_offset = opt_value(word(&fed->stop_ack));
+	*ret_offset = at;
 	return true;
 }
 

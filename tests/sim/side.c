@@ -142,8 +142,8 @@ void side_read_mail(struct thread *thread)
 		side->lane_on = true;
 		side->mail = false;
 		/* Before the peer may start. */
-		if (side->shut && lane_tx_close(&side->lane))
-			side_broken(side);
+		if (side->shut)
+			lane_tx_close(&side->lane);
 		lane_rx_ready(&side->lane, side_uncovered(side));
 	}
 	side_unlock_rx(side);

@@ -44,6 +44,8 @@ struct side {
 	bool lane_on;	  /* the lane is in use: begun and not put away */
 	uint32_t drained; /* the last epoch that it told the daemon to be over */
 	struct side_lock tx_lock, rx_lock;
+	struct tcp_count consumed; /* of TCP, as counted last… */
+	uint32_t counted;	   /* … in the tail of this epoch */
 	uint64_t bell;
 	struct thread thread[SIDE_THREADS_MAX];
 	bool proc_alive[SIDE_PROCS_MAX];
