@@ -7,6 +7,7 @@
 #include "os/bell.h"
 #include "client/demote.h"
 #include "client/epset.h"
+#include "client/options.h"
 #include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
@@ -87,6 +88,8 @@ static bool eligible(struct sock *sock)
 		reason = REASON_KTLS;
 	else if (tcp_name_is_self(&facts.name))
 		reason = REASON_SELF_CONNECT;
+	else
+		reason = options_in_force(sock->fd);
 	if (reason != REASON_NONE) {
 		sock_lock_tx(sock);
 		sock_pin(sock, reason);

@@ -6,56 +6,15 @@
 
 #include "client/demote.h"
 #include "client/fdtable.h"
+#include "client/options.h"
 #include "os/sys.h"
 #include "preload/calls.h"
 
 /*
  * Socket options. Most concern the TCP connection below the lane, and go there. Some the library
- * has to know, since it does the kernel's work on a lane; and some ask for what only TCP can do:
- * the socket goes back to TCP and stays there.
+ * has to know, since it does the kernel's work on a lane; and some ask for what only TCP can do
+ * (client/options.h): those sockets go back to TCP and stay there.
  */
-
-static enum reason pinning_socket_option(int option)
-{
-	switch (option) {
-	case SO_ZEROCOPY:
-		return REASON_ZEROCOPY;
-	case SO_BINDTODEVICE:
-	case SO_BINDTOIFINDEX:
-		return REASON_BOUND_TO_DEVICE;
-	case SO_OOBINLINE:
-	case SO_ATTACH_FILTER:
-	case SO_ATTACH_BPF:
-	case SO_TIMESTAMP_OLD:
-	case SO_TIMESTAMPNS_OLD:
-	case SO_TIMESTAMPING_OLD:
-	case SO_TIMESTAMP_NEW:
-	case SO_TIMESTAMPNS_NEW:
-	case SO_TIMESTAMPING_NEW:
-	case SO_TXTIME:
-	case SO_RCVLOWAT:
-	case SO_PEEK_OFF:
-		return REASON_PINNED_OPTION;
-	default:
-		return REASON_NONE;
-	}
-}
-
-static enum reason pinning_tcp_option(int option)
-{
-	switch (option) {
-	case TCP_ULP:
-		return REASON_KTLS;
-	case TCP_REPAIR:
-	case TCP_MD5SIG:
-	case TCP_MD5SIG_EXT:
-	case TCP_ZEROCOPY_RECEIVE:
-	case TCP_INQ:
-		return REASON_PINNED_OPTION;
-	default:
-		return REASON_NONE;
-	}
-}
 
 /* The value as an int, as most options have it; 1 for those that are not one. */
 static int int_of(const void *val, socklen_t len)
@@ -65,24 +24,6 @@ static int int_of(const void *val, socklen_t len)
 	if (val && len >= sizeof(i))
 		memcpy(&i, val, sizeof(i));
 	return i;
-}
-
-/* Why a socket with @option set can't be on a ring; REASON_NONE: it can. */
-static enum reason pins(int level, int option, const void *val, socklen_t len)
-{
-	enum reason reason = REASON_NONE;
-
-	if (level == SOL_SOCKET)
-		reason = pinning_socket_option(option);
-	else if (level == IPPROTO_TCP)
-		reason = pinning_tcp_option(option);
-	/* Programs say the default for good measure. */
-	if (level == SOL_SOCKET && option == SO_RCVLOWAT && int_of(val, len) <= 1)
-		return REASON_NONE;
-	if (level == SOL_SOCKET && (option == SO_OOBINLINE || option == SO_ZEROCOPY) &&
-	    !int_of(val, len))
-		return REASON_NONE;
-	return reason;
 }
 
 static uint64_t timeout_of(struct sock *sock, int option)
@@ -128,7 +69,7 @@ long call_setsockopt(int fd, int level, int option, const void *val, socklen_t l
 
 	if (!sock)
 		return sys_setsockopt(fd, level, option, val, len);
-	reason = pins(level, option, val, len);
+	reason = options_pin(level, option, val, len);
 	if (reason != REASON_NONE)
 		demote_handover(sock, reason);
 	if (level == SOL_SOCKET && option == SO_LINGER && set_linger_aside(sock, val, len))
