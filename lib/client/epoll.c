@@ -274,9 +274,10 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 			return n ? n : rc;
 		if (inner) {
 			drain_inner(set);
-			/* What was reported already is on the list again: not twice in a call. */
-			if (!n)
-				n = rc < max ? harvest(set, events + rc, max - rc, false) : 0;
+			/* What was reported already may be on the list again, or since its lane
+			 * began just now: no descriptor twice in a call. */
+			if (!n && !rc)
+				n = harvest(set, events, max, false);
 		}
 		n += rc;
 		if (n || (deadline != WAIT_FOREVER && clock_now_ns() >= deadline))

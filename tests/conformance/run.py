@@ -27,7 +27,7 @@ PROMOTED_MIN = 0.9
 # Cases with connections that can have no lane, may be over before they get one, or are so many that
 # the demotions from outside come in floods: they do not count for that.
 UNCOUNTED = ("few_descriptors", "inherited_low_water", "inherited_timestamps",
-	  "lane_begins_under_a_poller", "many_connections")
+	     "lane_begins_under_a_poller", "many_connections", "readiness_is_true", "readiness_of_many")
 
 # Of the control protocol (lib/core/ctl.h).
 CTL_VERSION = 1

@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -178,6 +179,118 @@ CONF_CASE(lane_begins_under_a_poller)
 			say("only %zu bytes", (size_t)sum);
 		close(p.b);
 	}
+}
+
+static void *echo(void *arg)
+{
+	char bytes[100];
+	ssize_t n;
+
+	while ((n = recv(*(int *)arg, bytes, sizeof(bytes), 0)) > 0)
+		if (send(*(int *)arg, bytes, (size_t)n, 0) != n)
+			break;
+	return NULL;
+}
+
+/* What is reported as readable can be read, while the lane begins as well. */
+CONF_CASE(readiness_is_true)
+{
+	int lies = 0, good = 0;
+
+	for (int i = 0; i < 40; i++) {
+		struct conf_pair p = conf_connect();
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+		struct epoll_event event = {.events = EPOLLIN};
+		pthread_t server;
+
+		pthread_create(&server, NULL, echo, &p.b);
+		epoll_ctl(ep, EPOLL_CTL_ADD, p.a, &event);
+		fcntl(p.a, F_SETFL, O_NONBLOCK);
+		for (int k = 0; k < 200; k++) {
+			if (send(p.a, "ping", 4, 0) != 4 || epoll_wait(ep, &event, 1, 5000) != 1)
+				say("stuck at %d", k);
+			else if (recv(p.a, buf, sizeof(buf), 0) == 4)
+				good++;
+			else
+				lies++;
+		}
+		shutdown(p.a, SHUT_WR);
+		pthread_join(server, NULL);
+		close(p.a);
+		close(p.b);
+		close(ep);
+	}
+	say("%d good, %d lies", good, lies);
+}
+
+#define MANY 16
+
+/* Answer on whichever of the connections something comes; until nothing comes any more. */
+static void *echo_on_all(void *arg)
+{
+	const struct conf_pair *pairs = arg;
+	struct pollfd fds[MANY];
+	char bytes[100];
+
+	for (int i = 0; i < MANY; i++)
+		fds[i] = (struct pollfd){.fd = pairs[i].b, .events = POLLIN};
+	while (poll(fds, MANY, 1000) > 0)
+		for (int i = 0; i < MANY; i++) {
+			ssize_t n;
+
+			if (!fds[i].revents)
+				continue;
+			n = recv(fds[i].fd, bytes, sizeof(bytes), 0);
+			if (n <= 0)
+				return NULL;
+			send(fds[i].fd, bytes, (size_t)n, 0);
+		}
+	return NULL;
+}
+
+/* The same with many connections in one set, whose lanes begin in the midst of each other. */
+CONF_CASE(readiness_of_many)
+{
+	int lies = 0, good = 0;
+
+	for (int round = 0; round < 10; round++) {
+		struct conf_pair pairs[MANY];
+		struct epoll_event events[2 * MANY];
+		int ep = epoll_create1(EPOLL_CLOEXEC);
+		pthread_t server;
+
+		for (int i = 0; i < MANY; i++) {
+			pairs[i] = conf_connect();
+			events[0] = (struct epoll_event){.events = EPOLLIN, .data.fd = pairs[i].a};
+			epoll_ctl(ep, EPOLL_CTL_ADD, pairs[i].a, &events[0]);
+			fcntl(pairs[i].a, F_SETFL, O_NONBLOCK);
+			send(pairs[i].a, "ping", 4, 0);
+		}
+		pthread_create(&server, NULL, echo_on_all, pairs);
+		for (int k = 0; k < 100 * MANY;) {
+			int n = epoll_wait(ep, events, 2 * MANY, 5000);
+
+			if (n <= 0)
+				say("stuck at %d", k);
+			for (int i = 0; i < n; i++) {
+				bool told = recv(events[i].data.fd, buf, sizeof(buf), 0) == 4;
+
+				good += told;
+				lies += !told;
+				send(events[i].data.fd, "ping", 4, 0);
+			}
+			k += n > 0 ? n : 100 * MANY;
+		}
+		for (int i = 0; i < MANY; i++)
+			shutdown(pairs[i].a, SHUT_WR);
+		pthread_join(server, NULL);
+		for (int i = 0; i < MANY; i++) {
+			close(pairs[i].a);
+			close(pairs[i].b);
+		}
+		close(ep);
+	}
+	say("enough were good: %d, lies: %d", good >= 1000 * MANY, lies);
 }
 
 static void put_null_over(void *arg)
