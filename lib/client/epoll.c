@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
+#include "client/cancel.h"
 #include "client/epoll.h"
 #include "client/epset.h"
 #include "client/fdtable.h"
@@ -307,14 +308,15 @@ int epoll_wait_call(int ep, struct epoll_event *events, int max, const struct ti
 	int rc;
 
 	if (!set || set->inner < 0 || max <= 0) {
-		rc = sys_epoll_pwait2(ep, events, max, timeout, mask);
+		rc = (int)CANCELLABLE(sys_epoll_pwait2(ep, events, max, timeout, mask));
 		if (rc != -ENOSYS)
 			return rc;
-		return sys_epoll_pwait(ep, events, max,
-				       timeout ? (int)(timeout->tv_sec * 1000 +
-						       (timeout->tv_nsec + 999999) / 1000000)
-					       : -1,
-				       mask);
+		return (int)CANCELLABLE(
+			sys_epoll_pwait(ep, events, max,
+					timeout ? (int)(timeout->tv_sec * 1000 +
+							(timeout->tv_nsec + 999999) / 1000000)
+						: -1,
+					mask));
 	}
 	rc = deadline_of(timeout, &deadline);
 	if (rc)

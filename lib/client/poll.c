@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "client/epset.h"
+#include "client/cancel.h"
 #include "client/fdtable.h"
 #include "client/poll.h"
 #include "client/ready.h"
@@ -193,7 +194,7 @@ int poll_call(struct pollfd *fds, nfds_t n, const struct timespec *timeout, cons
 	int rc;
 
 	if (!concerns_us(fds, n))
-		return sys_ppoll(fds, (unsigned int)n, timeout, mask);
+		return (int)CANCELLABLE(sys_ppoll(fds, (unsigned int)n, timeout, mask));
 	if (timeout &&
 	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000L))
 		return -EINVAL;
@@ -282,7 +283,7 @@ int select_call(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timespec
 		if (rc >= 0)
 			rc = poll_to_select(fds, count, rd, wr, ex);
 	} else {
-		rc = sys_pselect6(n, rd, wr, ex, timeout, mask);
+		rc = (int)CANCELLABLE(sys_pselect6(n, rd, wr, ex, timeout, mask));
 	}
 	if (fds != small)
 		free(fds);

@@ -6,6 +6,7 @@
 #include "client/stream.h"
 #include "os/sys.h"
 #include "preload/calls.h"
+#include "preload/tracked.h"
 #include "client/cancel.h"
 
 /* sendfile and splice. */
@@ -67,7 +68,7 @@ static ssize_t send_file_plain(struct sock *sock, int in, off64_t *at, size_t le
 
 long call_sendfile(int out, int in, off64_t *at, size_t len)
 {
-	struct sock *sock = fdtable_get(out);
+	struct sock *sock = tracked(out);
 	off64_t from;
 	ssize_t n;
 

@@ -3,11 +3,10 @@
 #include <limits.h>
 #include <sys/uio.h>
 
-#include "client/fdtable.h"
 #include "client/stream.h"
 #include "os/sys.h"
 #include "preload/calls.h"
-#include "client/cancel.h"
+#include "preload/tracked.h"
 
 /* read, write and their vector forms. */
 
@@ -17,7 +16,7 @@
 
 long call_read(int fd, void *buf, size_t len)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock)
 		return CANCELLABLE(sys_read(fd, buf, len));
@@ -27,7 +26,7 @@ long call_read(int fd, void *buf, size_t len)
 
 long call_write(int fd, const void *buf, size_t len)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock)
 		return CANCELLABLE(sys_write(fd, buf, len));
@@ -76,14 +75,14 @@ static long sock_writev(struct sock *sock, const struct iovec *iov, int n, int f
 
 long call_readv(int fd, const struct iovec *iov, int n)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	return sock ? sock_readv(sock, iov, n, 0) : CANCELLABLE(sys_readv(fd, iov, n));
 }
 
 long call_writev(int fd, const struct iovec *iov, int n)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	return sock ? sock_writev(sock, iov, n, 0) : CANCELLABLE(sys_writev(fd, iov, n));
 }
@@ -96,7 +95,7 @@ static bool is_stream_call(off_t at, int flags)
 
 long call_preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock || !is_stream_call(at, flags))
 		return CANCELLABLE(sys_preadv2(fd, iov, n, at, flags));
@@ -105,7 +104,7 @@ long call_preadv2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 
 long call_pwritev2(int fd, const struct iovec *iov, int n, off_t at, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock || !is_stream_call(at, flags))
 		return CANCELLABLE(sys_pwritev2(fd, iov, n, at, flags));

@@ -8,6 +8,7 @@
 #include "os/clock.h"
 #include "os/sys.h"
 #include "preload/calls.h"
+#include "preload/tracked.h"
 #include "client/cancel.h"
 
 /* send, recv and their message forms. */
@@ -17,7 +18,7 @@
 
 long call_send(int fd, const void *buf, size_t len, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock)
 		return CANCELLABLE(sys_sendto(fd, buf, len, flags, NULL, 0));
@@ -28,7 +29,7 @@ long call_send(int fd, const void *buf, size_t len, int flags)
 
 long call_recv(int fd, void *buf, size_t len, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	if (!sock)
 		return CANCELLABLE(sys_recvfrom(fd, buf, len, flags, NULL, NULL));
@@ -46,7 +47,7 @@ long call_recv_chk(int fd, void *buf, size_t len, size_t room, int flags)
 long call_sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG to,
 		 socklen_t to_len)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
 	struct msghdr msg = {
 		.msg_name = (void *)(uintptr_t)to.__sockaddr__,
@@ -65,7 +66,7 @@ long call_sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADD
 long call_recvfrom(int fd, void *buf, size_t len, int flags, __SOCKADDR_ARG from,
 		   socklen_t *from_len)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 	long n;
 
 	if (!sock)
@@ -111,7 +112,7 @@ static int hand_over_passed(const struct msghdr *msg)
 
 long call_sendmsg(int fd, const struct msghdr *msg, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 	int rc = 0;
 
 	if (sock)
@@ -123,14 +124,14 @@ long call_sendmsg(int fd, const struct msghdr *msg, int flags)
 
 long call_recvmsg(int fd, struct msghdr *msg, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 
 	return sock ? sock_recvmsg(sock, msg, flags) : CANCELLABLE(sys_recvmsg(fd, msg, flags));
 }
 
 long call_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 	unsigned int done;
 	long rc = 0;
 
@@ -154,7 +155,7 @@ long call_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 long call_recvmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags,
 		   struct timespec *timeout)
 {
-	struct sock *sock = fdtable_get(fd);
+	struct sock *sock = tracked(fd);
 	uint64_t end_ns = UINT64_MAX;
 	unsigned int done;
 	long rc = 0;

@@ -26,7 +26,7 @@ long call_ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout, co
 {
 	if (!fdtable_top())
 		return CANCELLABLE(sys_ppoll(fds, (unsigned int)n, timeout, mask));
-	return CANCELLABLE(poll_call(fds, n, timeout, mask));
+	return poll_call(fds, n, timeout, mask);
 }
 
 long call_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
@@ -56,7 +56,7 @@ long call_pselect(int n, fd_set *rd, fd_set *wr, fd_set *ex, const struct timesp
 {
 	if (!fdtable_top())
 		return CANCELLABLE(sys_pselect6(n, rd, wr, ex, timeout, mask));
-	return CANCELLABLE(select_call(n, rd, wr, ex, timeout, mask));
+	return select_call(n, rd, wr, ex, timeout, mask);
 }
 
 /* select(2) of Linux writes back what is left of the time. */

@@ -300,3 +300,39 @@ CONF_CASE(several_senders)
 	pthread_join(reader, &counts);
 	say("%zu bytes, %d failures", ((size_t *)counts)[0], failures);
 }
+
+static void *poll_for_ever(void *arg)
+{
+	struct pollfd fd = {.fd = *(int *)arg, .events = POLLIN};
+
+	poll(&fd, 1, -1);
+	return NULL;
+}
+
+static void *receive_later(void *arg)
+{
+	pause_ms(50);
+	recv(*(int *)arg, buf, sizeof(buf), 0);
+	return NULL;
+}
+
+/* In a wait, and before a call that has something to return. */
+CONF_CASE(cancelled_elsewhere)
+{
+	struct conf_pair p = conf_pair();
+	pthread_t poller, receiver;
+	void *result;
+
+	pthread_create(&poller, NULL, poll_for_ever, &p.b);
+	pause_ms(50);
+	SAY_RESULT(pthread_cancel(poller));
+	pthread_join(poller, &result);
+	say("cancelled: %d", result == PTHREAD_CANCELED);
+	SAY_RESULT(send(p.a, "abc", 3, 0));
+	settle(p.b);
+	pthread_create(&receiver, NULL, receive_later, &p.b);
+	SAY_RESULT(pthread_cancel(receiver));
+	pthread_join(receiver, &result);
+	say("cancelled: %d", result == PTHREAD_CANCELED);
+	RECV(p.b, 10, 0);
+}

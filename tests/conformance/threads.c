@@ -68,6 +68,50 @@ CONF_CASE(shutdown_under_a_poller)
 	later_all_done();
 }
 
+static void close_it(void *arg)
+{
+	close(*(int *)arg);
+}
+
+/* The kernel's call goes on with the socket that it began with. */
+CONF_CASE(close_under_a_reader)
+{
+	struct conf_pair p = conf_pair();
+
+	later(30, close_it, &p.b);
+	later(100, send_byte, &p.a);
+	RECV(p.b, 10, 0);
+	later_all_done();
+	RECV(p.a, 10, 0);
+	RECV(p.b, 10, 0);
+}
+
+CONF_CASE(close_under_a_poller)
+{
+	struct conf_pair p = conf_pair();
+	struct pollfd fd = {.fd = p.b, .events = POLLIN};
+
+	later(30, close_it, &p.b);
+	SAY_RESULT(poll(&fd, 1, 200));
+	say("%#x", fd.revents);
+	later_all_done();
+	RECV(p.a, 10, 0);
+}
+
+static void put_null_over(void *arg);
+
+/* As the JDK closes a socket: other threads are woken by a signal then, and see a file. */
+CONF_CASE(dup2_under_a_reader)
+{
+	struct conf_pair p = conf_pair();
+
+	later(30, put_null_over, &p.b);
+	later(100, send_byte, &p.a);
+	RECV(p.b, 10, 0);
+	later_all_done();
+	RECV(p.a, 10, 0);
+}
+
 static void set_nonblocking(void *arg)
 {
 	fcntl(*(int *)arg, F_SETFL, O_NONBLOCK);
