@@ -93,7 +93,8 @@ TAP_CASE(the_invariant_holds_on_any_path)
 			if (prng_chance(&prng, 5))
 				conn_pin(&conn, REASON_EXEC);
 			else
-				conn_apply(&conn, prng_below(&prng, CONN_EVENT_COUNT),
+				conn_apply(&conn,
+					   (enum conn_event)prng_below(&prng, CONN_EVENT_COUNT),
 					   REASON_REQUESTED);
 			if (!CHECK(conn_invariant(&conn)))
 				return;
