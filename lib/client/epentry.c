@@ -60,7 +60,9 @@ void epset_list(struct epentry *entry)
 	entry->listed = true;
 	entry->ready_next = NULL;
 	entry->ready_prev = set->ready_tail;
-	*(set->ready_tail ? &set->ready_tail->ready_next : &set->ready_head) = entry;
+	/* The head is looked at without the lock. */
+	__atomic_store_n(set->ready_tail ? &set->ready_tail->ready_next : &set->ready_head, entry,
+			 __ATOMIC_RELAXED);
 	set->ready_tail = entry;
 }
 
@@ -71,8 +73,8 @@ void epset_unlist(struct epentry *entry)
 	if (!entry->listed)
 		return;
 	entry->listed = false;
-	*(entry->ready_prev ? &entry->ready_prev->ready_next : &set->ready_head) =
-		entry->ready_next;
+	__atomic_store_n(entry->ready_prev ? &entry->ready_prev->ready_next : &set->ready_head,
+			 entry->ready_next, __ATOMIC_RELAXED);
 	*(entry->ready_next ? &entry->ready_next->ready_prev : &set->ready_tail) =
 		entry->ready_prev;
 }

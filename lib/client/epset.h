@@ -49,13 +49,13 @@ struct epentry {
 };
 
 struct epset {
-	int epfd;	  /* one of the program's descriptors of it */
-	uint32_t n_fds;	  /* how many of them there are */
-	int inner;	  /* inner epoll, -1: none */
-	int kick;	  /* eventfd in it: something is on the ready list */
-	int session;	  /* session socket that is being watched, or -1 */
-	bool outer;	  /* the set is polled, or in a set itself: it must look ready when it is */
-	uint32_t n_inner; /* entries that are watched */
+	int epfd;	/* one of the program's descriptors of it */
+	uint32_t n_fds; /* how many of them there are */
+	int inner;	/* inner epoll, -1: none */
+	int kick;	/* eventfd in it: something is on the ready list */
+	int session;	/* session socket that is being watched, or -1 */
+	bool outer;	/* the set is polled, or in a set itself: it must look ready when it is */
+	_Atomic uint32_t n_inner; /* entries that are watched */
 	_Atomic uint32_t waiters; /* threads in epoll_wait */
 	struct epentry *ready_head, *ready_tail;
 	struct epset *next_free;

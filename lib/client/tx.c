@@ -253,6 +253,15 @@ static bool tx_blocks(const struct sock *sock, int flags)
 	return fl < 0 || !(fl & O_NONBLOCK);
 }
 
+/* A set that watches the socket is to hear of the next room. True: there is some by now. */
+static bool tx_arm(struct sock *sock, const struct wait_for *wait)
+{
+	if (!wait->kinds || !__atomic_load_n(&sock->entries, __ATOMIC_RELAXED))
+		return false;
+	wake_arm(sock->lane.own, WAKE_SPACE);
+	return !wake_may_sleep(sock->lane.own, sock->lane.peer, WAKE_SPACE, &wait->mark);
+}
+
 /* The covered path: ring, or TCP step by step. */
 static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 {
@@ -284,7 +293,11 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 		if (n != TX_WAIT)
 			break;
 		if (!tx_blocks(sock, flags)) {
+			bool again = tx_arm(sock, &wait);
+
 			wait_leave(sock, &wait);
+			if (again)
+				continue;
 			atomic_store(&sock->tx_again, 1);
 			n = -EAGAIN;
 			break;

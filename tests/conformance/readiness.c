@@ -286,6 +286,7 @@ CONF_CASE(epoll_edge)
 	SAY_RESULT(ctl(ep, EPOLL_CTL_ADD, p.a, EPOLLOUT | EPOLLET, 9));
 	say_events("room", ep, 1000);
 	say_events("no news", ep, 20);
+	SAY_RESULT(epoll_ctl(ep, EPOLL_CTL_DEL, p.b, NULL));
 	fill(p.a);
 	later(30, drain, &p.b);
 	say_events("room again", ep, 10000);

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -309,9 +310,12 @@ static void *poll_for_ever(void *arg)
 	return NULL;
 }
 
-static void *receive_later(void *arg)
+static atomic_bool go;
+
+static void *receive_on_command(void *arg)
 {
-	pause_ms(50);
+	while (!go)
+		;
 	recv(*(int *)arg, buf, sizeof(buf), 0);
 	return NULL;
 }
@@ -330,8 +334,9 @@ CONF_CASE(cancelled_elsewhere)
 	say("cancelled: %d", result == PTHREAD_CANCELED);
 	SAY_RESULT(send(p.a, "abc", 3, 0));
 	settle(p.b);
-	pthread_create(&receiver, NULL, receive_later, &p.b);
+	pthread_create(&receiver, NULL, receive_on_command, &p.b);
 	SAY_RESULT(pthread_cancel(receiver));
+	go = true;
 	pthread_join(receiver, &result);
 	say("cancelled: %d", result == PTHREAD_CANCELED);
 	RECV(p.b, 10, 0);
