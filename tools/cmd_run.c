@@ -162,8 +162,8 @@ static int set_preload(const struct run_options *options)
 		return TOOL_RUN_FAILED;
 	}
 	tell(options, "preloading", path);
-	if (old && *old && strncmp(old, path, strlen(path)) == 0)
-		return TOOL_OK;
+	if (old && strncmp(old, path, strlen(path)) == 0 && strchr(": ", old[strlen(path)]))
+		return TOOL_OK; /* also behind the last character: strchr() finds the terminator */
 	rc = asprintf(&text, "%s%s%s", path, old && *old ? ":" : "", old ? old : "");
 	if (rc < 0 || setenv("LD_PRELOAD", text, 1)) {
 		tool_say("out of memory");
