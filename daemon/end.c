@@ -18,10 +18,25 @@ static struct history_event *next_event(struct end *end)
 	return event;
 }
 
+/* Whether the last event was the same: somebody who asks again and again must not push out what
+ * came before. */
+static bool is_noted(const struct end *end, enum history_what what, enum reason reason,
+		     uint32_t epoch)
+{
+	const struct history *history = &end->history;
+	const struct history_event *last = &history->events[(history->count - 1) % HISTORY_EVENTS];
+
+	return history->count > 0 && last->what == what && last->reason == reason &&
+	       last->epoch == epoch;
+}
+
 void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch)
 {
-	struct history_event *event = next_event(end);
+	struct history_event *event;
 
+	if (is_noted(end, what, reason, epoch))
+		return;
+	event = next_event(end);
 	event->what = (uint8_t)what;
 	event->reason = (uint16_t)reason;
 	event->epoch = epoch;

@@ -205,6 +205,11 @@ def tells_why(private, ends):
 def demotes(private, ends):
 	pid, fd = ends[0]["pid"], ends[0]["fd"]
 	yield from expect(private.run_tool("demote", f"{pid}:{fd}"), 0, "asked 1 connection")
+	for _ in range(20): # as long as it is on its way, it may be asked again; that is one event
+		private.run_tool("demote", f"{pid}:{fd}")
+	events = private.ask("why", f"{pid}:{fd}")["connections"][0]["events"]
+	if not any("paired" in event["text"] for event in events):
+		yield f"asking again has pushed out how it began: {events}"
 	until = time.monotonic() + 10
 	while not private.ask("stats")["demotions"].get("requested"):
 		if time.monotonic() > until:
