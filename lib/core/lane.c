@@ -29,12 +29,12 @@ void lane_tx_close(struct lane *lane)
 {
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
-	tx->closed = 1;
 	if (!atomic_load(&lane->own->shut)) {
 		/* Partner: the load of shut in lane_tx_start() of the peer. */
 		own_announce(lane->own, &lane->own->shut, 1);
 		wake_due_state(&tx->wake);
 	}
+	tx->closed = 1;
 	if (tx->phase != TX_ENDED)
 		lane_tx_end(lane);
 }

@@ -294,6 +294,7 @@ void lane_tx_recover(struct lane *lane)
 	}
 	if (atomic_load(&lane->own->leave))
 		tx->leaving = 1;
+	tx->closed = atomic_load(&lane->own->shut) != 0;
 	/* A word may have been stored without the count that tells of it. */
 	own_touch(lane->own);
 	wake_due_state(&tx->wake);

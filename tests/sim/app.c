@@ -80,6 +80,13 @@ static size_t receive_size(const struct thread *thread)
 	return p->receive_lo + sim_below(p->receive_hi - p->receive_lo + 1);
 }
 
+static bool in_use(void *arg)
+{
+	const struct side *side = arg;
+
+	return side->lane_on;
+}
+
 /* Nothing more to send for this thread: the last one does what the program's end demands. */
 static void written_all(struct thread *thread)
 {
@@ -88,6 +95,8 @@ static void written_all(struct thread *thread)
 	thread->writes = false;
 	if (writers(thread) || kernel.sock[thread->side->id].shut)
 		return;
+	if (plan_of(thread)->shut_at_start && sim_wait(in_use, thread->side, 5000))
+		sim_pause(sim_below(150), false);
 	if (!program->maimed && (plan_of(thread)->finish != FINISH_SHUT || program->quit))
 		return;
 	io_shutdown(thread);
@@ -327,6 +336,13 @@ static bool on_ring(void *arg)
 	return words_ring_open(side) || words_readable(side);
 }
 
+static bool left_unread(void *arg)
+{
+	const struct side *side = arg;
+
+	return words_readable(side) && words_peer_shut(side);
+}
+
 /* Let some time pass before the next thing that is done to @side. */
 static void wait_event(struct side *side, uint64_t ticks)
 {
@@ -335,12 +351,29 @@ static void wait_event(struct side *side, uint64_t ticks)
 	sim_pause(sim_log(1, ticks), true);
 }
 
+static bool in_lock(void *arg)
+{
+	const struct side *side = arg;
+	unsigned int i;
+
+	for (i = 0; i < SIDE_THREADS_MAX; i++) {
+		const struct thread *thread = &side->thread[i];
+
+		if (thread->alive && thread->proc == plan.side[side->id].kill_proc &&
+		    (side->tx_lock.owner == thread->task || side->rx_lock.owner == thread->task))
+			return true;
+	}
+	return false;
+}
+
 static void killer_main(void *arg)
 {
 	struct side *side = arg;
 	const struct side_plan *p = &plan.side[side->id];
 
 	wait_event(side, p->kill_tick);
+	if (p->kill_in_lock && sim_wait(in_lock, side, 20000))
+		sim_pause(sim_below(12), false);
 	if (side->proc_alive[p->kill_proc])
 		kill_proc(side, p->kill_proc);
 }
@@ -362,7 +395,9 @@ static void control_main(void *arg)
 			io_leave(thread);
 		} else if (what < leaves + stops) {
 			stops--;
-			io_hand_over(thread, sim_log(1, 20000));
+			if (p->stop_late)
+				sim_wait(left_unread, side, 10000);
+			io_hand_over(thread, sim_log(1, p->stop_ticks));
 		} else {
 			freezes--;
 			side->stopped = sched.now + sim_log(1, 30000);

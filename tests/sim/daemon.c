@@ -64,7 +64,8 @@ static void hand_out(struct epoch *epoch, unsigned int s)
 	};
 	side->mail_epoch = daemons.epochs;
 	side->mail = true;
-	side_ring(side);
+	if (plan.mail_rings)
+		side_ring(side);
 }
 
 static void pair(void)
@@ -88,10 +89,8 @@ static void pair(void)
 /* Dead for a while; then the successor rings for whatever happened in between. */
 static void die(void)
 {
-	daemons.dead = true;
 	cover(COVER_DAEMON_DEATH);
 	sim_pause(sim_log(1, 30000), daemons.deaths == 0);
-	daemons.dead = false;
 	daemons.deaths++;
 }
 
@@ -113,6 +112,11 @@ static void daemon_main(void *arg)
 		ring_for_deaths();
 		if (may_pair())
 			pair();
+		if (plan.daemon_leaves && daemons.epochs && !plan.remote) {
+			daemons.left = true;
+			cover(COVER_DAEMON_LEFT);
+			return;
+		}
 		if (deaths && sim_chance(30)) {
 			deaths--;
 			die();

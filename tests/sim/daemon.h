@@ -21,7 +21,7 @@ struct epoch {
 struct daemon {
 	struct epoch epoch[PLAN_EPOCHS_MAX];
 	unsigned int epochs; /* begun so far */
-	bool dead;
+	bool left;	     /* for good */
 	unsigned int deaths; /* of processes, that it has not rung for */
 };
 

@@ -3,6 +3,7 @@
 
 #include "sim/io.h"
 #include "sim/oracle.h"
+#include "sim/oracle_words.h"
 #include "sim/plan.h"
 #include "sim/remote.h"
 
@@ -69,7 +70,7 @@ static int wait_tcp(struct thread *thread, uint64_t until)
 	for (;;) {
 		mark = thread_mark(thread);
 		side_lock_tx(side);
-		rc = io_tx_route(side, 1, &lane_plan);
+		rc = side->lane_on ? io_tx_route(side, 1, &lane_plan) : TX_VIA_TCP;
 		side_unlock_tx(side);
 		if (rc < 0 || rc == TX_VIA_TCP)
 			return rc < 0 ? rc : 1;
@@ -88,7 +89,8 @@ static int wait_tcp(struct thread *thread, uint64_t until)
 /* Between hosts the daemon shuts, when all has arrived: a FIN must not overtake the ring. */
 static bool daemon_shuts(const struct side *side)
 {
-	return side->lane.remote && remote.host[side->id].holds;
+	return side->lane.remote && remote.host[side->id].holds &&
+	       side->lane.st->epoch == daemons.epochs;
 }
 
 void io_shutdown(struct thread *thread)
@@ -129,13 +131,17 @@ void io_shutdown(struct thread *thread)
 void io_close(struct thread *thread, uint64_t ticks)
 {
 	struct side *side = thread->side;
+	uint64_t before;
 	int rc = 0, unread = 0;
 
 	side_read_mail(thread);
 	if (side->lane_on && !side->bare) {
 		side_lock_tx(side);
 		side_lock_rx(side);
+		before = plan.remote ? 0 : words_unread(side->id);
 		unread = lane_close(&side->lane);
+		SIM_REQUIRE(unread || !before || plan.hostile,
+			    "side %u closes quietly with %lu bytes unread", side->id, before);
 		side_unlock_rx(side);
 		side_unlock_tx(side);
 		rc = unread < 0 ? unread : 0;

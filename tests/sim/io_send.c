@@ -74,9 +74,6 @@ static ssize_t send_kernel(struct thread *thread, size_t len, struct need *ret_n
 	size_t sent = 0;
 	ssize_t n;
 
-	/* Who shut the direction may have died before it could tell the kernel. */
-	if (side->shut)
-		kernel_shutdown(side->id);
 	for (;;) {
 		sim_step();
 		n = kernel_send_stream(side->id, len - sent);
@@ -167,6 +164,9 @@ ssize_t io_send_try(struct thread *thread, size_t len, struct need *ret_need)
 
 	*ret_need = (struct need){0};
 	side_read_mail(thread);
+	/* Who shut the direction may have died before it could tell the kernel. */
+	if (len && side->shut)
+		return -EPIPE;
 	if (!side->lane_on || side->bare) {
 		/* The slot first, then the look: a start sees the one, or we the lane. */
 		thread->in_send = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,6 +51,18 @@ static int seeds_read(const char *path)
 			kept[kept_count++] = strtoull(line, NULL, 10);
 	fclose(file);
 	return 0;
+}
+
+/* The code under test has crashed: say where, for the seed to be kept. */
+static void on_crash(int signal)
+{
+	char line[128];
+	int n = snprintf(line, sizeof(line), "# seed %lu step %lu: died of signal %d\nnot ok 1\n",
+			 plan.seed, sched.steps, signal);
+
+	if (write(STDOUT_FILENO, line, (size_t)n) < n)
+		_exit(2);
+	_exit(1);
 }
 
 static void run_one(uint64_t seed, struct totals *totals, bool verbose)
@@ -183,6 +196,9 @@ int main(int argc, char **argv)
 			return usage(argv[0]);
 		}
 	}
+	signal(SIGSEGV, on_crash);
+	signal(SIGBUS, on_crash);
+	signal(SIGABRT, on_crash);
 	if (!options.jobs || options.jobs > JOBS_MAX || optind != argc)
 		return usage(argv[0]);
 	if (options.seeds && seeds_read(options.seeds))

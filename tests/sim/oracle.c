@@ -193,11 +193,31 @@ static void quiet_sender(const struct side *side, const struct thread *thread)
 	SIM_REQUIRE(!(kernel_events(side->id) & KERNEL_ERR), "%s sleeps through an error", name);
 }
 
+/*
+ * A thread died in the middle, nobody has taken its lock since, and no daemon is there to ring for
+ * it: then others may wait for what it left undone.
+ */
+static bool death_unnoticed(void)
+{
+	unsigned int s;
+
+	for (s = 0; s < 2; s++)
+		if (daemons.left &&
+		    ((sides[s].tx_lock.owner && sides[s].tx_lock.owner->state == TASK_DEAD) ||
+		     (sides[s].rx_lock.owner && sides[s].rx_lock.owner->state == TASK_DEAD)))
+			return true;
+	return false;
+}
+
 void oracle_quiet(void)
 {
 	const struct thread *thread;
 	unsigned int s, i;
 
+	if (death_unnoticed()) {
+		sched.may_stall = true;
+		return;
+	}
 	for (s = 0; s < 2; s++) {
 		if (sides[s].stopped > sched.now || plan.hostile)
 			continue;

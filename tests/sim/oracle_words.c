@@ -297,6 +297,11 @@ bool words_frozen(const struct side *side)
 	       !word(&side->lane.peer->stop_ack) && !word(&side->lane.own->rx_resume);
 }
 
+bool words_peer_shut(const struct side *side)
+{
+	return side->lane_on && word(&side->lane.peer->shut);
+}
+
 bool words_readable(const struct side *side)
 {
 	struct words own, peer;

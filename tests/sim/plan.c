@@ -8,47 +8,6 @@
 #include "sim/sched.h"
 
 struct plan plan;
-bool covered[COVER_COUNT];
-
-static const char *const cover_names[COVER_COUNT] = {
-	[COVER_PROMOTED] = "promotion",
-	[COVER_RING_BYTES] = "bytes on a ring",
-	[COVER_BOTH_LANES] = "both lanes in one direction",
-	[COVER_EPOCHS] = "a further epoch",
-	[COVER_DRAINED] = "an epoch drained",
-	[COVER_LEAVE] = "demotion",
-	[COVER_STOP_ASKED] = "hand-over asked for",
-	[COVER_STOP_ANSWERED] = "hand-over answered",
-	[COVER_STOP_REFUSED] = "hand-over refused",
-	[COVER_STOP_RESUMED] = "hand-over taken back",
-	[COVER_BACKLOG] = "backlog over TCP",
-	[COVER_BARE] = "reader that does not know the ring",
-	[COVER_SHUTDOWN] = "half-close",
-	[COVER_CLOSE_UNREAD] = "close with unread ring bytes",
-	[COVER_KILL_PROC] = "one process of two killed",
-	[COVER_KILL_SIDE] = "last process killed",
-	[COVER_RECOVERED] = "lock recovered",
-	[COVER_RESET_VERDICT] = "reset told by the lane",
-	[COVER_FREEZE] = "a side that makes no call",
-	[COVER_DAEMON_DEATH] = "death of the daemon",
-	[COVER_REMOTE] = "a lane between hosts",
-	[COVER_LOST] = "loss of the link",
-	[COVER_REPLAY] = "replay over TCP",
-	[COVER_HOST_DEATH] = "death of a host's daemon",
-	[COVER_EOF] = "EOF",
-	[COVER_RESET] = "reset",
-	[COVER_BROKEN] = "broken protocol found out",
-};
-
-void cover(enum cover what)
-{
-	covered[what] = true;
-}
-
-const char *cover_name(enum cover what)
-{
-	return cover_names[what];
-}
 
 /* --- sizes ------------------------------------------------------------------------------------ */
 
@@ -115,8 +74,10 @@ static void draw_side(struct side_plan *p, uint64_t ring)
 	p->event_ticks = sim_log(10, 10000);
 	p->on_ring = sim_chance(60);
 	p->leaves = sim_chance(50) ? (unsigned int)sim_below(4) : 0;
-	p->stops = sim_chance(25) ? 1 + (unsigned int)sim_below(2) : 0;
+	p->stops = sim_chance(40) ? 1 + (unsigned int)sim_below(2) : 0;
+	p->stop_ticks = 20000;
 	p->bare = sim_chance(50);
+	p->kill_in_lock = sim_chance(60);
 	p->freezes = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
 }
 
@@ -150,6 +111,7 @@ static void draw_violence(void)
 		break;
 	case 1:
 	case 2:
+	case 3:
 		p->kill_tick = sim_log(1, p->on_ring ? 1500 : 30000);
 		p->kill_proc = (unsigned int)sim_below(p->procs);
 		break;
@@ -197,6 +159,137 @@ static void draw_turns(void)
 	}
 }
 
+/* --- themes: where two things have to meet in a few steps, chance alone seldom brings them there -
+ */
+
+/* Every access is a step, and steps take their time. */
+static void theme_fine(void)
+{
+	sched.fine_pct = 100;
+	sched.preempt_permille = 20 + (unsigned int)sim_below(100);
+}
+
+static void theme_small(struct side_plan *p)
+{
+	p->send_lo = 1;
+	p->send_hi = 1 + sim_below(300);
+	p->total_bytes = u64_min(p->total_bytes, 1 + sim_below(20 * p->send_hi));
+}
+
+/* A process dies inside a lock while another one goes on. */
+static void theme_death(void)
+{
+	struct side_plan *p = &plan.side[sim_below(2)];
+	bool loops = sim_chance(50);
+	unsigned int i;
+
+	theme_fine();
+	p->threads = 3;
+	p->procs = 2;
+	for (i = 0; i < 3; i++) {
+		p->role[i] = loops ? ROLE_LOOP : i ? ROLE_READ : ROLE_WRITE;
+		p->proc[i] = i % 2;
+	}
+	p->finish = FINISH_SHUT;
+	p->quit_bytes = UINT64_MAX;
+	p->kill_tick = sim_log(1, 300);
+	p->kill_proc = (unsigned int)sim_below(2);
+	p->kill_in_lock = true;
+	p->on_ring = sim_chance(70);
+	plan.daemon_leaves = sim_chance(50);
+}
+
+/* A side shuts while the other starts. */
+static void theme_shut(void)
+{
+	unsigned int s = (unsigned int)sim_below(2);
+
+	theme_fine();
+	theme_small(&plan.side[s]);
+	plan.side[s].finish = FINISH_SHUT;
+	plan.side[s].shut_at_start = true;
+	plan.promote_ticks = 50;
+}
+
+/* Hand-overs that cross with their answers, or come late. */
+static void theme_hand_over(void)
+{
+	unsigned int s;
+
+	theme_fine();
+	for (s = 0; s < 2; s++) {
+		plan.side[s].stops = 1 + (unsigned int)sim_below(2);
+		plan.side[s].stop_ticks = sim_log(1, 500);
+		plan.side[s].stop_late = sim_chance(50);
+		plan.side[s].on_ring = true;
+		plan.side[s].event_ticks = 100;
+	}
+}
+
+/* Several readers, of whom one gets the last bytes before the ring and then does other things. */
+static void theme_readers(void)
+{
+	unsigned int s;
+
+	theme_fine();
+	for (s = 0; s < 2; s++) {
+		struct side_plan *p = &plan.side[s];
+
+		theme_small(p);
+		p->role[0] = ROLE_WRITE;
+		p->role[1] = p->role[2] = ROLE_READ;
+		p->threads = 3;
+		p->procs = 1;
+		memset(p->proc, 0, sizeof(p->proc));
+		p->finish = FINISH_SHUT;
+		p->quit_bytes = UINT64_MAX;
+		p->blocking = false;
+		p->pause_pct = 80;
+		p->pause_ticks = 5000;
+	}
+	plan.promote_ticks = 50;
+	kernel.delay_ticks = sim_log(1, 500);
+}
+
+/* The link is lost as soon as it carries something, and daemons die. */
+static void theme_loss(void)
+{
+	theme_fine();
+	theme_small(&plan.side[0]);
+	theme_small(&plan.side[1]);
+	plan.remote = true;
+	cover(COVER_REMOTE);
+	plan.link_ticks = sim_log(0, 50);
+	plan.link_loss_tick = sim_chance(50) ? sim_log(1, 100) : 0;
+	plan.host_deaths = (unsigned int)sim_below(3);
+	plan.host_death_ticks = 100;
+}
+
+static void draw_theme(void)
+{
+	if (plan.hostile || plan.turns)
+		return;
+	switch (sim_below(12)) {
+	case 0:
+		theme_death();
+		break;
+	case 1:
+		theme_shut();
+		break;
+	case 2:
+		theme_hand_over();
+		break;
+	case 3:
+		theme_readers();
+		break;
+	case 4:
+		theme_loss();
+		break;
+	default:
+		break;
+	}
+}
+
 static void draw_remote(void)
 {
 	plan.remote = sim_chance(20);
@@ -205,6 +298,7 @@ static void draw_remote(void)
 	cover(COVER_REMOTE);
 	plan.link_ticks = sim_log(0, 300);
 	plan.link_loss_tick = sim_chance(60) ? sim_log(1, 2000) : 0;
+	plan.host_death_ticks = 1000;
 	plan.host_deaths = sim_chance(40) ? 1 + (unsigned int)sim_below(3) : 0;
 }
 
@@ -216,6 +310,7 @@ void plan_draw(uint64_t seed)
 	plan.seed = seed;
 	sched.fine_pct = sim_chance(30) ? 0 : (unsigned int)sim_log(1, 60);
 	sched.sticky_pct = sim_chance(50) ? 0 : 30 + (unsigned int)sim_below(65);
+	sched.preempt_permille = sim_chance(50) ? 0 : (unsigned int)sim_log(1, 40);
 	sched.lag_pct = sim_chance(50) ? 0 : (unsigned int)sim_below(40);
 	sched.spurious_pct = sim_chance(70) ? 0 : (unsigned int)sim_below(40);
 	for (s = 0; s < 2; s++) {
@@ -240,7 +335,10 @@ void plan_draw(uint64_t seed)
 	plan.again_ticks = sim_log(1, sim_chance(70) ? 200 : 3000);
 	draw_remote();
 	plan.hostile = sched.may_stall = !plan.remote && sim_chance(6);
+	plan.mail_rings = sim_chance(50);
+	plan.daemon_leaves = sim_chance(10);
 	plan.daemon_deaths = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
+	draw_theme();
 }
 
 void plan_print(void)

@@ -45,6 +45,10 @@ struct side_plan {
 	uint64_t event_ticks;		     /* longest time between such events */
 	uint64_t kill_tick;		     /* 0 never */
 	unsigned int kill_proc;
+	bool kill_in_lock;   /* while it holds a lock */
+	bool shut_at_start;  /* shuts about when an epoch begins */
+	bool stop_late;	     /* asks for hand-overs of what a peer left that has shut */
+	uint64_t stop_ticks; /* how long it waits for their answer, at most */
 };
 
 struct plan {
@@ -57,11 +61,14 @@ struct plan {
 	unsigned int epochs;
 	uint64_t promote_ticks, again_ticks; /* longest time to the first epoch, to the next */
 	unsigned int daemon_deaths;
-	bool remote;		 /* the two sides are on two hosts */
+	bool daemon_leaves; /* for good, after the first epoch was handed out */
+	bool mail_rings; /* programs are woken for its mail; else they find it at their next call */
+	bool remote;	 /* the two sides are on two hosts */
 	uint64_t link_ticks;	 /* longest way of a word between them */
 	uint64_t link_loss_tick; /* after the first start; 0 never */
 	unsigned int host_deaths;
-	bool hostile; /* side 1 writes what it likes into its half */
+	uint64_t host_death_ticks; /* longest time to the next one */
+	bool hostile;		   /* side 1 writes what it likes into its half */
 };
 
 extern struct plan plan;
@@ -93,6 +100,7 @@ enum cover {
 	COVER_RESET_VERDICT, /* told by the lane, not by the kernel */
 	COVER_FREEZE,
 	COVER_DAEMON_DEATH,
+	COVER_DAEMON_LEFT,
 	COVER_REMOTE,
 	COVER_LOST, /* the link between two hosts */
 	COVER_REPLAY,

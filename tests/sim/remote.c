@@ -230,7 +230,7 @@ static void fate_main(void *arg)
 		cover(COVER_LOST);
 	}
 	while (deaths--) {
-		sim_pause(sim_log(1, 1000), true);
+		sim_pause(sim_log(1, plan.host_death_ticks), true);
 		side = (unsigned int)sim_below(2);
 		host_die(side);
 		sim_pause(sim_log(1, 5000), true);

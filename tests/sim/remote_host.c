@@ -189,6 +189,9 @@ static void replay(unsigned int side)
 		return;
 	spans = ring_range(size, next, end_of(side) - next.v);
 	kernel_send(side, half_ring_const(half) + spans.pos[0], spans.len[0]);
+	/* How far it came; the end is for HOST_VOUCH to tell. */
+	if (next.v)
+		replay_publish(fed, next);
 }
 
 /* The last holder of a socket whose program is gone. */

@@ -99,6 +99,8 @@ void sim_trace(const char *fmt, ...)
 
 static void give_way(void)
 {
+	if (sched.preempt_permille && sim_below(1000) < sched.preempt_permille)
+		sched.current->not_before = sched.now + sim_log(1, 1500);
 	fiber_yield(&sched.current->fiber);
 }
 

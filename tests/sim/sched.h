@@ -50,10 +50,11 @@ struct sched {
 	struct task task[SCHED_TASKS_MAX];
 	struct task *current; /* NULL outside of tasks */
 	struct task *last;
-	uint64_t dull_since;	   /* tick at which anything but an idle system task was due */
-	unsigned int fine_pct;	   /* chance to give way at an atomic access */
-	unsigned int sticky_pct;   /* chance that the same task goes on */
-	unsigned int lag_pct;	   /* chance that a wake-up is late */
+	uint64_t dull_since;	       /* tick at which anything but an idle system task was due */
+	unsigned int fine_pct;	       /* chance to give way at an atomic access */
+	unsigned int sticky_pct;       /* chance that the same task goes on */
+	unsigned int preempt_permille; /* chance that a task stands still for a while at a step */
+	unsigned int lag_pct;	       /* chance that a wake-up is late */
 	unsigned int spurious_pct; /* chance that a wait gets a time limit that nobody asked for */
 	bool whole;		   /* the running task is not to be interrupted */
 	bool may_stall;		   /* a run that stalls is over, and no worse for it */

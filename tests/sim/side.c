@@ -137,13 +137,12 @@ void side_read_mail(struct thread *thread)
 		oracle_begin(side->id);
 		side->mail_lane.st = &side->state[side->mail_epoch & 1];
 		lane_begin(&side->mail_lane, side->mail_epoch);
+		if (side->shut)
+			lane_tx_close(&side->mail_lane);
 		/* One store in a real library: whoever dies before it has begun nothing. */
 		side->lane = side->mail_lane;
 		side->lane_on = true;
 		side->mail = false;
-		/* Before the peer may start. */
-		if (side->shut)
-			lane_tx_close(&side->lane);
 		lane_rx_ready(&side->lane, side_uncovered(side));
 	}
 	side_unlock_rx(side);
