@@ -30,7 +30,7 @@ void lane_tx_close(struct lane *lane)
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
 	if (!atomic_load(&lane->own->shut)) {
-		/* Partner: the load of shut in lane_tx_start() of the peer. */
+		/* Partner: the look at shut behind a start, in tx_ends(). */
 		own_announce(lane->own, &lane->own->shut, 1);
 		wake_due_state(&tx->wake);
 	}

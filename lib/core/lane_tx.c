@@ -147,7 +147,11 @@ static bool tx_ends(const struct lane *lane)
 		return true;
 	if (tx->peer_rx_stop != OPT_NONE && tx->peer_resume == RESUME_NONE)
 		return true;
-	return (tx->leaving || tx->peer_leave || tx->fin) && tx_order_is_kept(lane);
+	/* The peer's shut is looked at behind every start, before a byte is committed. Partner: the
+	 * receive route behind lane_tx_close() of the peer, which has seen the start if this look
+	 * does not see that it shuts. */
+	return (tx->leaving || tx->peer_leave || tx->peer_shut || tx->fin) &&
+	       tx_order_is_kept(lane);
 }
 
 static int tx_route_ring(struct lane *lane, uint64_t want, struct lane_plan *ret_plan)
@@ -239,9 +243,6 @@ int lane_tx_start(struct lane *lane, struct tcp_count written, unsigned int send
 	tx->phase = TX_RING;
 	own_announce(lane->own, &lane->own->tx_start, opt_some(written.v));
 	wake_due_state(&tx->wake);
-	/* Partner: lane_tx_close() of the peer. It has seen the start, or we see that it shuts. */
-	if (atomic_load(&lane->peer->shut))
-		lane_tx_end(lane);
 	return 1;
 }
 
