@@ -250,7 +250,7 @@ static void thread_over(struct thread *thread)
 	/* The last one closes; its own calls still count. */
 	thread->alive = true;
 	side->proc_alive[thread->proc] = true;
-	io_close(thread, 20000);
+	io_close(thread);
 	thread->alive = false;
 	side->proc_alive[thread->proc] = false;
 }
@@ -282,7 +282,7 @@ static void janitor_main(void *arg)
 {
 	struct thread *thread = arg;
 
-	sim_pause(sim_log(1, 5000), true);
+	sim_pause(sim_log(1, 20000), true);
 	if (!writers(thread) && !kernel.sock[thread->side->id].shut)
 		io_shutdown(thread);
 	if (!readers(thread))
@@ -351,10 +351,15 @@ static void wait_event(struct side *side, uint64_t ticks)
 	sim_pause(sim_log(1, ticks), true);
 }
 
-static bool in_lock(void *arg)
+static bool moment_has_come(void *arg)
 {
 	const struct side *side = arg;
+	enum moment moment = plan.side[side->id].kill_moment;
 	unsigned int i;
+
+	if ((moment == MOMENT_UNTOLD && !words_untold(side)) ||
+	    (moment == MOMENT_RINGING && !side->ringing))
+		return false;
 
 	for (i = 0; i < SIDE_THREADS_MAX; i++) {
 		const struct thread *thread = &side->thread[i];
@@ -372,7 +377,9 @@ static void killer_main(void *arg)
 	const struct side_plan *p = &plan.side[side->id];
 
 	wait_event(side, p->kill_tick);
-	if (p->kill_in_lock && sim_wait(in_lock, side, 20000))
+	if (p->kill_moment != MOMENT_ANY)
+		sim_wait(moment_has_come, side, 20000);
+	if (p->kill_moment == MOMENT_LOCK)
 		sim_pause(sim_below(12), false);
 	if (side->proc_alive[p->kill_proc])
 		kill_proc(side, p->kill_proc);
@@ -397,7 +404,7 @@ static void control_main(void *arg)
 			stops--;
 			if (p->stop_late)
 				sim_wait(left_unread, side, 10000);
-			io_hand_over(thread, sim_log(1, p->stop_ticks));
+			io_hand_over(thread, 1 + sim_below(p->stop_ticks));
 		} else {
 			freezes--;
 			side->stopped = sched.now + sim_log(1, 30000);

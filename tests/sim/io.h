@@ -23,8 +23,8 @@ ssize_t io_receive(struct thread *thread, size_t len);
 int io_maintain(struct thread *thread, struct need *need);
 
 void io_shutdown(struct thread *thread);
-/* The last process of the side closes; pending backlog is waited for, @ticks at most. */
-void io_close(struct thread *thread, uint64_t ticks);
+/* The last process of the side closes. */
+void io_close(struct thread *thread);
 /* Ask both directions to end. */
 void io_leave(struct thread *thread);
 /* Go back to TCP for a reader that does not know the ring, within @ticks: 1 done, 0 not in time,

@@ -58,8 +58,8 @@ int io_maintain(struct thread *thread, struct need *need)
 	return side->lane_on ? report_drained(side) : 0;
 }
 
-/* Until the own direction is on TCP: 1; 0 when @until has passed; -errno. */
-static int wait_tcp(struct thread *thread, uint64_t until)
+/* Until the own direction is on TCP, for @len bytes: 1; 0 when @until has passed; -errno. */
+static int wait_tcp(struct thread *thread, size_t len, uint64_t until)
 {
 	struct side *side = thread->side;
 	struct lane_plan lane_plan;
@@ -70,7 +70,7 @@ static int wait_tcp(struct thread *thread, uint64_t until)
 	for (;;) {
 		mark = thread_mark(thread);
 		side_lock_tx(side);
-		rc = side->lane_on ? io_tx_route(side, 1, &lane_plan) : TX_VIA_TCP;
+		rc = side->lane_on ? io_tx_route(side, len, &lane_plan) : TX_VIA_TCP;
 		side_unlock_tx(side);
 		if (rc < 0 || rc == TX_VIA_TCP)
 			return rc < 0 ? rc : 1;
@@ -78,13 +78,22 @@ static int wait_tcp(struct thread *thread, uint64_t until)
 			return -kernel.sock[side->id].err;
 		if (sched.now >= until)
 			return 0;
+		if (!side->fin_seen && (kernel_events(side->id) & KERNEL_GONE)) {
+			side_saw_fin(side);
+			continue;
+		}
 		need.kinds = WAKE_ALL;
-		need.events = KERNEL_ERR | (rc == TX_VIA_BACKLOG ? KERNEL_OUT : 0);
+		need.events = side->fin_seen ? KERNEL_ERR : KERNEL_GONE;
+		if (rc == TX_VIA_BACKLOG)
+			need.events |= KERNEL_OUT;
 		if (io_receive_try(thread, 0, &more) < 0)
 			return -EBADMSG;
 		thread_sleep(thread, &mark, &need, until - sched.now);
 	}
 }
+
+/* How long a shutdown or a close waits for a backlog. */
+#define SHUT_TICKS 20000u
 
 /* Between hosts the daemon shuts, when all has arrived: a FIN must not overtake the ring. */
 static bool daemon_shuts(const struct side *side)
@@ -118,7 +127,13 @@ void io_shutdown(struct thread *thread)
 		return;
 	}
 	if (on)
-		rc = wait_tcp(thread, SCHED_FOREVER);
+		rc = wait_tcp(thread, 0, sched.now + SHUT_TICKS);
+	if (on && !rc) {
+		/* Not all of a backlog went in time, and a FIN must not stand in its place. */
+		oracle_excuse();
+		kernel_abort(side->id);
+		return;
+	}
 	if (rc == -EBADMSG)
 		side_broken(side);
 	sim_step();
@@ -128,7 +143,7 @@ void io_shutdown(struct thread *thread)
 	cover(COVER_SHUTDOWN);
 }
 
-void io_close(struct thread *thread, uint64_t ticks)
+void io_close(struct thread *thread)
 {
 	struct side *side = thread->side;
 	uint64_t before;
@@ -140,13 +155,13 @@ void io_close(struct thread *thread, uint64_t ticks)
 		side_lock_rx(side);
 		before = plan.remote ? 0 : words_unread(side->id);
 		unread = lane_close(&side->lane);
-		SIM_REQUIRE(unread || !before || plan.hostile,
+		SIM_REQUIRE(unread || !before || !words_unread(side->id) || plan.hostile,
 			    "side %u closes quietly with %lu bytes unread", side->id, before);
 		side_unlock_rx(side);
 		side_unlock_tx(side);
 		rc = unread < 0 ? unread : 0;
 		if (!rc && !daemon_shuts(side))
-			rc = wait_tcp(thread, sched.now + ticks);
+			rc = wait_tcp(thread, 0, sched.now + SHUT_TICKS);
 		/* Not all of a backlog went in time: the close will be a reset. */
 		if (!rc && !daemon_shuts(side))
 			oracle_excuse();
@@ -236,7 +251,7 @@ int io_hand_over(struct thread *thread, uint64_t ticks)
 		rc = lane_tx_leave(&side->lane);
 		side_unlock_tx(side);
 		if (rc >= 0)
-			rc = wait_tcp(thread, until);
+			rc = wait_tcp(thread, 1, until);
 	}
 	if (rc == 1 && plan.side[side->id].bare) {
 		side->bare = true;

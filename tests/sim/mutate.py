@@ -124,7 +124,7 @@ def examine(builder, mutation, runs):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=40000)
+    parser.add_argument("--runs", type=int, default=60000)
     parser.add_argument("--cc", default="cc")
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("names", nargs="*")

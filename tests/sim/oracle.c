@@ -214,6 +214,9 @@ void oracle_quiet(void)
 	const struct thread *thread;
 	unsigned int s, i;
 
+	/* The daemon has yet to ring for a death. */
+	if (daemons.deaths && !daemons.left)
+		return;
 	if (death_unnoticed()) {
 		sched.may_stall = true;
 		return;

@@ -9,7 +9,7 @@
 /* The words of a half as plain numbers. */
 struct words {
 	uint64_t prod, cons, ready, rx_ready, tx_start, rx_seen, tx_end, leave, rx_stop, stop_ack;
-	uint64_t closing, shut, lost, resume;
+	uint64_t closing, shut, lost, resume, seq;
 	/* The end and the answer as the other side reads them: a daemon may have spoken. */
 	uint64_t told_end, told_ack;
 };
@@ -17,11 +17,13 @@ struct words {
 static bool touched;
 static unsigned int known_epochs;
 static struct words known[2]; /* of the newest epoch */
+static bool untold[2];	      /* a word of the sender has changed and the count has not */
 
 void words_init(void)
 {
 	touched = false;
 	known_epochs = 0;
+	untold[0] = untold[1] = false;
 }
 
 void oracle_touched(void)
@@ -51,6 +53,7 @@ static struct words words_read(const struct half_ctl *half)
 		.shut = word(&half->shut),
 		.lost = word(&half->lost),
 		.resume = word(&half->rx_resume),
+		.seq = word(&half->state_seq),
 		.told_end = word(&half->tx_end),
 		.told_ack = word(&half->stop_ack),
 	};
@@ -102,8 +105,10 @@ static bool may_follow(unsigned int side, const struct words *own, const struct 
 	/* A hand-over that stands: the reader reads TCP from there on in any case. */
 	if (own->stop_ack && own->stop_ack == peer->rx_stop && peer->resume != RESUME_DONE)
 		return true;
-	return peer->rx_seen || peer->closing || peer->lost || (gone(side) && !plan.remote) ||
-	       !own->prod;
+	/* Behind the FIN of a peer that lives rx_seen is there. */
+	if (gone(side) && !plan.remote && !side_is_alive(&sides[!side]))
+		return true;
+	return peer->rx_seen || peer->closing || peer->lost || !own->prod;
 }
 
 static void check_start(unsigned int side, const struct words *own, const struct words *peer)
@@ -199,9 +204,14 @@ void oracle_look(void)
 	epoch = &daemons.epoch[daemons.epochs - 1];
 	for (s = 0; s < 2; s++)
 		now[s] = words_of(epoch, s);
-	for (s = 0; s < 2; s++)
-		if (memcmp(&known[s], &now[s], sizeof(now[s])))
-			check_change(s, &known[s], &now[s], &now[!s]);
+	for (s = 0; s < 2; s++) {
+		if (!memcmp(&known[s], &now[s], sizeof(now[s])))
+			continue;
+		check_change(s, &known[s], &now[s], &now[!s]);
+		untold[s] = now[s].seq == known[s].seq && (now[s].tx_start != known[s].tx_start ||
+							   now[s].tx_end != known[s].tx_end ||
+							   now[s].stop_ack != known[s].stop_ack);
+	}
 	memcpy(known, now, sizeof(known));
 }
 
@@ -295,6 +305,11 @@ bool words_frozen(const struct side *side)
 {
 	return side->lane_on && word(&side->lane.own->rx_stop) &&
 	       !word(&side->lane.peer->stop_ack) && !word(&side->lane.own->rx_resume);
+}
+
+bool words_untold(const struct side *side)
+{
+	return untold[side->id];
 }
 
 bool words_peer_shut(const struct side *side)

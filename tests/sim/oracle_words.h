@@ -24,6 +24,7 @@ bool words_excuse_eof(unsigned int side);
 /* Of the lane that @side uses: */
 bool words_awaits(const struct side *side);    /* the daemon, or rx_seen, before TCP goes on */
 bool words_frozen(const struct side *side);    /* a hand-over waits for its answer */
+bool words_untold(const struct side *side);    /* a word is stored, its count not yet */
 bool words_peer_shut(const struct side *side); /* it has said so */
 bool words_readable(const struct side *side);  /* bytes to consume */
 bool words_ring_open(const struct side *side); /* own bytes go to the ring */

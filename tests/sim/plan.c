@@ -75,9 +75,9 @@ static void draw_side(struct side_plan *p, uint64_t ring)
 	p->on_ring = sim_chance(60);
 	p->leaves = sim_chance(50) ? (unsigned int)sim_below(4) : 0;
 	p->stops = sim_chance(40) ? 1 + (unsigned int)sim_below(2) : 0;
-	p->stop_ticks = 20000;
+	p->stop_ticks = sim_log(1, 20000);
 	p->bare = sim_chance(50);
-	p->kill_in_lock = sim_chance(60);
+	p->kill_moment = sim_chance(60) ? MOMENT_LOCK : MOMENT_ANY;
 	p->freezes = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
 }
 
@@ -104,7 +104,7 @@ static void draw_violence(void)
 {
 	struct side_plan *p = &plan.side[sim_below(2)];
 
-	switch (sim_below(8)) {
+	switch (sim_below(10)) {
 	case 0:
 		if (reads_alone(p))
 			p->quit_bytes = sim_below(plan.side[p == plan.side].total_bytes + 1);
@@ -184,6 +184,9 @@ static void theme_death(void)
 	unsigned int i;
 
 	theme_fine();
+	p->send_lo = 1;
+	p->send_hi = 1 + sim_below(300);
+	p->total_bytes = 12 * p->send_hi;
 	p->threads = 3;
 	p->procs = 2;
 	for (i = 0; i < 3; i++) {
@@ -194,9 +197,11 @@ static void theme_death(void)
 	p->quit_bytes = UINT64_MAX;
 	p->kill_tick = sim_log(1, 300);
 	p->kill_proc = (unsigned int)sim_below(2);
-	p->kill_in_lock = true;
-	p->on_ring = sim_chance(70);
-	plan.daemon_leaves = sim_chance(50);
+	p->kill_moment = MOMENT_LOCK + (enum moment)sim_below(3);
+	p->pause_pct = 60;
+	p->pause_ticks = 5000;
+	p->on_ring = p->kill_moment == MOMENT_RINGING || sim_chance(30);
+	plan.daemon_leaves = sim_chance(80);
 }
 
 /* A side shuts while the other starts. */
@@ -218,37 +223,46 @@ static void theme_hand_over(void)
 
 	theme_fine();
 	for (s = 0; s < 2; s++) {
+		plan.side[s].freezes = 0;
 		plan.side[s].stops = 1 + (unsigned int)sim_below(2);
-		plan.side[s].stop_ticks = sim_log(1, 500);
-		plan.side[s].stop_late = sim_chance(50);
+		plan.side[s].stop_ticks = 50 + sim_below(500);
+		plan.side[s].stop_late = sim_chance(25);
 		plan.side[s].on_ring = true;
-		plan.side[s].event_ticks = 100;
+		plan.side[s].event_ticks = 20;
+		plan.side[s].leaves = 0;
 	}
 }
 
 /* Several readers, of whom one gets the last bytes before the ring and then does other things. */
 static void theme_readers(void)
 {
-	unsigned int s;
+	struct side_plan *p = &plan.side[sim_below(2)], *peer = &plan.side[p == plan.side];
+	unsigned int i;
 
 	theme_fine();
-	for (s = 0; s < 2; s++) {
-		struct side_plan *p = &plan.side[s];
-
-		theme_small(p);
-		p->role[0] = ROLE_WRITE;
-		p->role[1] = p->role[2] = ROLE_READ;
-		p->threads = 3;
-		p->procs = 1;
-		memset(p->proc, 0, sizeof(p->proc));
-		p->finish = FINISH_SHUT;
-		p->quit_bytes = UINT64_MAX;
-		p->blocking = false;
-		p->pause_pct = 80;
-		p->pause_ticks = 5000;
+	p->role[0] = ROLE_WRITE;
+	p->role[1] = p->role[2] = ROLE_READ;
+	p->threads = 3;
+	p->procs = 1;
+	memset(p->proc, 0, sizeof(p->proc));
+	p->finish = FINISH_SHUT;
+	p->quit_bytes = UINT64_MAX;
+	p->blocking = false;
+	p->receive_lo = p->receive_hi = 1000;
+	peer->threads = peer->procs = 1;
+	peer->role[0] = ROLE_LOOP;
+	peer->proc[0] = 0;
+	peer->finish = FINISH_EOF;
+	peer->send_lo = 1;
+	peer->send_hi = 50;
+	peer->total_bytes = 1 + sim_below(200);
+	for (i = 0; i < 2; i++) {
+		plan.side[i].pause_pct = 80;
+		plan.side[i].pause_ticks = 5000;
+		plan.side[i].leaves = plan.side[i].stops = 0;
 	}
 	plan.promote_ticks = 50;
-	kernel.delay_ticks = sim_log(1, 500);
+	kernel.delay_ticks = sim_log(100, 1000);
 }
 
 /* The link is lost as soon as it carries something, and daemons die. */
@@ -269,7 +283,7 @@ static void draw_theme(void)
 {
 	if (plan.hostile || plan.turns)
 		return;
-	switch (sim_below(12)) {
+	switch (sim_below(10)) {
 	case 0:
 		theme_death();
 		break;
@@ -284,6 +298,12 @@ static void draw_theme(void)
 		break;
 	case 4:
 		theme_loss();
+		break;
+	case 5:
+		theme_death();
+		break;
+	case 6:
+		theme_hand_over();
 		break;
 	default:
 		break;
@@ -339,6 +359,14 @@ void plan_draw(uint64_t seed)
 	plan.daemon_leaves = sim_chance(10);
 	plan.daemon_deaths = sim_chance(20) ? 1 + (unsigned int)sim_below(3) : 0;
 	draw_theme();
+	if (plan.hostile && sim_chance(60)) {
+		/* Something to overrun a ring with. */
+		plan.side[0].send_lo = 20000;
+		plan.side[0].send_hi = 60000;
+		plan.side[0].total_bytes = plan.turns ? plan.side[0].total_bytes : 150000;
+		kernel.pipe[0].send_bytes = kernel.pipe[0].receive_bytes = 30000;
+		plan.side[1].receive_hi = u64_max(plan.side[1].receive_hi, 5000);
+	}
 }
 
 void plan_print(void)

@@ -20,6 +20,14 @@ enum role {
 	ROLE_TURNS, /* question and answer */
 };
 
+/* When a process is killed, once its time has come. */
+enum moment {
+	MOMENT_ANY,
+	MOMENT_LOCK,   /* while it holds a lock */
+	MOMENT_UNTOLD, /* … and has changed a word, but not told so */
+	MOMENT_RINGING,
+};
+
 /* When a side is through with the connection. */
 enum finish {
 	FINISH_SHUT,  /* shuts its direction when all is sent, and reads to EOF */
@@ -45,7 +53,7 @@ struct side_plan {
 	uint64_t event_ticks;		     /* longest time between such events */
 	uint64_t kill_tick;		     /* 0 never */
 	unsigned int kill_proc;
-	bool kill_in_lock;   /* while it holds a lock */
+	enum moment kill_moment;
 	bool shut_at_start;  /* shuts about when an epoch begins */
 	bool stop_late;	     /* asks for hand-overs of what a peer left that has shut */
 	uint64_t stop_ticks; /* how long it waits for their answer, at most */

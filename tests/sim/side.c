@@ -78,8 +78,10 @@ static void ring_due(struct side *side, struct lane_wake *wake)
 
 	if (!lane_bells_due(&side->lane, wake, &bells))
 		return;
+	side->ringing = bells.peer;
 	if (bells.peer)
 		side_ring(side_peer(side));
+	side->ringing = false;
 	if (bells.self)
 		side_ring(side);
 	sim_step();

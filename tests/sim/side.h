@@ -47,6 +47,7 @@ struct side {
 	struct tcp_count consumed; /* of TCP, as counted last… */
 	uint32_t counted;	   /* … in the tail of this epoch */
 	uint64_t bell;
+	bool ringing; /* about to write the peer's bell, for the killer */
 	struct thread thread[SIDE_THREADS_MAX];
 	bool proc_alive[SIDE_PROCS_MAX];
 	uint64_t stopped; /* the whole side is stopped until this tick */
