@@ -29,11 +29,14 @@ FUZZ_SECONDS=300
 PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libconfig-dev libjansson-dev
 	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev)
 EXTRA_PACKAGES=(binutils clang-14 clang-format-14)
-declare -A SUITE_PACKAGES=([model]="spin" [fuzz]="clang-14")
+declare -A SUITE_PACKAGES=([model]="spin" [fuzz]="clang-14"
+	[lab]="qemu-system-x86 busybox-static kmod iproute2 zstd xz-utils make gcc-12
+		ibverbs-utils rdmacm-utils")
 
 only=()
 long=0
 results=$(mktemp) || exit 2
+progress=$(mktemp) || exit 2
 started=$SECONDS
 
 say()
@@ -77,7 +80,7 @@ finish()
 	say "done"
 	python3 tools/check_count.py "$results"
 	status=$?
-	rm -f "$results"
+	rm -f "$results" "$progress"
 	exit "$status"
 }
 
@@ -148,10 +151,11 @@ sys.exit(not any(s.split(":")[-1] == sys.argv[1] for t in json.load(sys.stdin) f
 ' "$2"
 }
 
-# Run one suite in one build; its results are counted from the log that meson writes.
+# Run one suite in one build; its results are counted from the log that meson writes. What a test adds
+# to $SHUNT_LAB_PROGRESS is shown as it comes: meson shows what it prints when it has ended.
 run_suite()
 {
-	local dir=$1 suite=$2 log=meson-logs/check-$2.json
+	local dir=$1 suite=$2 log=meson-logs/check-$2.json follower
 
 	if ! has_suite "$dir" "$suite"; then
 		say "******** suite $suite: NOT RUN, $dir/ has no such tests ********"
@@ -159,9 +163,14 @@ run_suite()
 	fi
 	say "==== suite $suite in $dir/ ===="
 	rm -f "$dir/$log"
+	: >"$progress"
+	tail -q -f -n +1 -s 0.5 --pid=$$ "$progress" &
+	follower=$!
 	meson test -C "$dir" --no-rebuild --suite "$suite" --logbase "check-$suite" \
 		--print-errorlogs --timeout-multiplier "$timeouts" 2>&1 |
 		grep -v -e '^ninja: ' -e '^Full log' -e '^$' -e ': *0 *$'
+	kill "$follower"
+	wait "$follower" 2>/dev/null
 	if [ -f "$dir/$log" ]; then
 		printf 'log %s:%s %s\n' "$dir" "$suite" "$dir/$log" >>"$results"
 	else
@@ -263,7 +272,7 @@ while [ $# -gt 0 ]; do
 		;;
 	--list)
 		printf '%s\n' "${SUITES[@]}"
-		rm -f "$results"
+		rm -f "$results" "$progress"
 		exit 0
 		;;
 	*)
@@ -279,6 +288,7 @@ if [ $long -eq 1 ]; then
 	timeouts=6
 	export SHUNT_LONG=1
 fi
+export SHUNT_LAB_PROGRESS=$progress
 export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_leaks=1:abort_on_error=1}
 export UBSAN_OPTIONS=${UBSAN_OPTIONS:-halt_on_error=1:print_stacktrace=1}
 export TSAN_OPTIONS=${TSAN_OPTIONS:-halt_on_error=1}
