@@ -29,6 +29,13 @@ skip()
 	echo "ok $results - $1 # SKIP $2"
 }
 
+# nothing REASON: the whole case is skipped; its last line.
+nothing()
+{
+	echo "1..0 # SKIP $1"
+	exit
+}
+
 # The last line of a case.
 finish()
 {
@@ -51,7 +58,8 @@ within()
 
 # veth A B ADDRESS_A ADDRESS_B [MTU]: two ends of a veth pair in this namespace whose traffic really
 # crosses it: what is local to go to ADDRESS_B leaves by A, with source ADDRESS_A, and vice versa. (Linux
-# 6.12's rxe serves the initial namespace only.)
+# 6.12's rxe serves the initial namespace only.) What names its source speaks to itself by its own
+# address, as on any host.
 veth()
 {
 	modprobe veth || return
@@ -72,8 +80,10 @@ veth()
 		addr add $4/24 dev $2
 		link set $1 up
 		link set $2 up
-		rule add pref $((100 + _a)) iif lo to $4 lookup $((1000 + _a))
-		rule add pref $((100 + _b)) iif lo to $3 lookup $((1000 + _b))
+		rule add pref $((100 + _a)) iif lo from $3 to $3 lookup local
+		rule add pref $((100 + _b)) iif lo from $4 to $4 lookup local
+		rule add pref $((200 + _a)) iif lo to $4 lookup $((1000 + _a))
+		rule add pref $((200 + _b)) iif lo to $3 lookup $((1000 + _b))
 		route add $4/32 dev $1 src $3 table $((1000 + _a))
 		route add $3/32 dev $2 src $4 table $((1000 + _b))
 	LINES
@@ -97,6 +107,8 @@ veth_del()
 	ip -batch - <<-LINES
 		rule del pref $((100 + _a))
 		rule del pref $((100 + _b))
+		rule del pref $((200 + _a))
+		rule del pref $((200 + _b))
 		link del $1
 	LINES
 }
