@@ -42,12 +42,17 @@ class Guest:
 		self.cpus = cpus
 		self.environment = dict(environment or {}, LAB_MODULES=os.path.dirname(kernel.root))
 		self.process = None
+		shutil.rmtree(folder, ignore_errors=True)
+		os.makedirs(folder)
 
 	def __enter__(self):
 		return self
 
 	def __exit__(self, *exc):
-		if self.process and self.process.poll() is None:
+		self.stop()
+
+	def stop(self):
+		if self.running():
 			self.process.kill()
 			self.process.wait()
 
@@ -66,6 +71,7 @@ class Guest:
 		"""Start the guest and wait until it has begun with @cases, lines of stage2.sh. A guest that
 		dies before is started again: now and then an emulated kernel oopses in its start-up."""
 		for attempt in range(1, BOOT_TRIES + 1):
+			self.stop()
 			self._prepare(cases)
 			self._start()
 			until = time.monotonic() + BOOT_S
@@ -77,22 +83,23 @@ class Guest:
 				self._pin()
 				return float(self.text("booted").split()[0])
 			say(f"boot {attempt} failed: {self.last_words()}")
-			self.__exit__()
+			self.stop()
 		raise RuntimeError(f"the guest did not boot in {BOOT_TRIES} attempts; its console is "
 				   f"{self.path('console')}:\n" + self.text("console")[-2000:])
 
 	def running(self):
-		return self.process.poll() is None
+		return bool(self.process) and self.process.poll() is None
 
 	def last_words(self):
 		"""What the guest's kernel or QEMU said of its end."""
 		found = re.search(r"^.*(?:Oops|panic|BUG:|lab: ).*$", self.text("console"), re.M)
-		said = found.group(0).strip() if found else "no word of it on the console"
+		said = found[0].strip() if found else "the console says nothing about it"
 		return said + (": " + self.text("qemu.err").strip() if self.text("qemu.err").strip() else "")
 
 	def _prepare(self, cases):
-		shutil.rmtree(self.folder, ignore_errors=True)
-		os.makedirs(self.folder)
+		with contextlib.suppress(FileNotFoundError):
+			os.remove(self.path("booted"))
+			os.rename(self.path("console"), self.path("console.earlier"))
 		initramfs.write(self.path("initramfs"), os.path.join(HERE, "init.sh"),
 				self.kernel.boot_modules())
 		with open(self.path("cases"), "w", encoding="utf-8") as file:

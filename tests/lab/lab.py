@@ -28,6 +28,10 @@ from kernel import Kernel
 from tap import Tap
 
 SAY_EVERY_S = 5
+# Above its limit, for the two signals that end a case.
+CASE_EXTRA_S = 15
+END_S = 15
+CONSOLE_SHOWN = 3000
 
 
 class Lab:
@@ -68,15 +72,16 @@ class Lab:
 				while todo and self._follow(guest, todo[0]):
 					todo.pop(0)
 				if todo:
-					self.tap.diag("the guest died: " + guest.last_words())
-					self.tap.diag(guest.text("console")[-2000:])
 					todo.pop(0)
+					how = "does not answer" if guest.running() else "died"
+					self.say(f"the guest {how}: {guest.last_words()}")
+					self.tap.diag(guest.text("console")[-CONSOLE_SHOWN:])
 			self._wait_end(guest)
 
 	def _follow(self, guest, case):
 		"""Wait for one case and report it. Returns whether the guest goes on."""
 		begun = said = time.monotonic()
-		until = begun + case.limit_s + 15
+		until = begun + case.limit_s + CASE_EXTRA_S
 		while not guest.text(case.name + ".rc").strip():
 			now = time.monotonic()
 			if now > until or not guest.running():
@@ -94,7 +99,7 @@ class Lab:
 		return bool(status)
 
 	def _wait_end(self, guest):
-		until = time.monotonic() + 15
+		until = time.monotonic() + END_S
 		while guest.running() and time.monotonic() < until:
 			time.sleep(0.05)
 
