@@ -220,6 +220,13 @@ void inline_probe_judge(struct inline_probe *probe, enum inline_verdict verdict,
 	go(probe, INLINE_EV_JUDGED, INLINE_OVER);
 }
 
+void inline_probe_broke(struct inline_probe *probe, int error)
+{
+	probe->error = error;
+	probe->reason = INLINE_STOPPED;
+	go(probe, INLINE_EV_JUDGED, INLINE_OVER);
+}
+
 uint32_t inline_probe_budget(const struct inline_ask *ask)
 {
 	uint32_t low = ask->floor > 0 ? ask->floor - 1 : 0;

@@ -139,6 +139,10 @@ uint32_t inline_probe_candidate(const struct inline_probe *probe);
  */
 void inline_probe_judge(struct inline_probe *probe, enum inline_verdict verdict, uint32_t bytes);
 
+/* In place of a judgement: @error (positive) that is about neither path nor inline, such as memory
+ * that can't be registered, kept them from being made. Only in the state VERIFY. */
+void inline_probe_broke(struct inline_probe *probe, int error);
+
 /*
  * Most creations that a probe of @ask can take up to VERIFY, by halving: 10 for 256 bytes, 12 for
  * 1024. Right hints need fewer; a hint in vain costs one creation, an inexact one two.

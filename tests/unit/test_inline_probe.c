@@ -332,6 +332,20 @@ TAP_CASE(the_posts_decide)
 	}
 }
 
+TAP_CASE(posts_that_could_not_be_made_are_told_as_such)
+{
+	struct inline_probe probe;
+
+	inline_probe_init(&probe, &no_hints);
+	inline_probe_granted(&probe, 0);
+	inline_probe_granted(&probe, 220);
+	inline_probe_broke(&probe, ENOMEM);
+	CHECK_EQ(probe.state, INLINE_OVER);
+	CHECK_EQ(probe.used, 0);
+	CHECK_EQ(probe.reason, INLINE_STOPPED);
+	CHECK_EQ(probe.error, ENOMEM);
+}
+
 TAP_CASE(why_it_is_not_more)
 {
 	static const struct {
