@@ -213,6 +213,15 @@ static bool is_intact(const struct verify_run *run, enum message message, uint32
 	return true;
 }
 
+/* Whether the port that the messages went over is still there. */
+static bool is_active(const struct verify_run *run)
+{
+	struct port port;
+
+	return device_port(run->device, run->result->port, &port) == 0 &&
+	       port.state == IBV_PORT_ACTIVE;
+}
+
 /* Whose fault it is that an inline send failed that had been taken. */
 static enum inline_verdict blame(const struct verify_run *run)
 {
@@ -222,9 +231,11 @@ static enum inline_verdict blame(const struct verify_run *run)
 	case IBV_WC_RETRY_EXC_ERR:
 	case IBV_WC_RNR_RETRY_EXC_ERR:
 	case IBV_WC_RESP_TIMEOUT_ERR:
-	case IBV_WC_WR_FLUSH_ERR:
 	case IBV_WC_FATAL_ERR:
 		return INLINE_PATH_FAILED;
+	case IBV_WC_WR_FLUSH_ERR:
+		/* What becomes of any send when the port goes, and what rxe calls a bad key. */
+		return is_active(run) ? INLINE_SEND_FAILED : INLINE_PATH_FAILED;
 	default:
 		return INLINE_SEND_FAILED;
 	}
