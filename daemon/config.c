@@ -24,6 +24,9 @@ struct key {
 	const char *why; /* why the default is what it is */
 };
 
+/* The section about RDMA devices. */
+#define DEVICES "devices"
+
 #define KIB 1024ull
 #define MIB (1024ull * KIB)
 #define GIB (1024ull * MIB)
@@ -97,6 +100,20 @@ static const struct key keys[] = {
 	WORD(log_level, WORDS("error", "warning", "info", "debug"), 2,
 	     "How much to log: error, warning, info or debug.",
 	     "Tells of cut-off clients and nothing of ordinary work."),
+	NUMBER(rdma_depth, "work requests", 16, 32768, 256,
+	       "Depth of the send and of the receive queue of each RDMA queue pair.",
+	       "Messages under way between two hosts at most; every provider has this many, with "
+	       "inline."),
+	NUMBER(rdma_sges, "pieces", 1, 16, 1,
+	       "Pieces of memory that one RDMA work request may name.",
+	       "What is sent lies in one piece: more would take room from inline data."),
+	NUMBER(inline_ask, "bytes", 0, 65535, 256,
+	       "Inline data to ask RDMA devices for; 0 posts nothing inline.",
+	       "A control message with 224 bytes. More makes every entry of the send queue "
+	       "larger."),
+	NUMBER(inline_floor, "bytes", 32, 1024, 32,
+	       "A device that has less inline than this is used without.",
+	       "The size of a control message: what does not hold one is worth nothing."),
 };
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
@@ -155,6 +172,10 @@ static const char *nearest_key(const char *name)
 	size_t best = strlen(name) / 2 + 1;
 	const char *found = NULL;
 
+	if (edit_distance(name, DEVICES) < best) {
+		best = edit_distance(name, DEVICES);
+		found = DEVICES;
+	}
 	for (size_t i = 0; i < KEY_COUNT; i++) {
 		size_t distance = edit_distance(name, keys[i].name);
 
@@ -231,6 +252,16 @@ static int read_number(const struct key *key, const config_setting_t *setting, c
 	return 0;
 }
 
+static int read_devices(const config_setting_t *setting, const char *file, struct conf *config,
+			struct conf_error *error)
+{
+	struct device_conf_error wrong = {0, ""};
+
+	if (device_conf_read(setting, &config->devices, &wrong) == 0)
+		return 0;
+	return complain(error, file, wrong.line, "%s", wrong.text);
+}
+
 static int read_setting(const config_setting_t *setting, const char *file, struct conf *config,
 			struct conf_error *error)
 {
@@ -238,6 +269,8 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 	const struct key *key = key_find(name);
 	const char *hint;
 
+	if (strcmp(name, DEVICES) == 0)
+		return read_devices(setting, file, config, error);
 	if (!key) {
 		hint = nearest_key(name);
 		return complain(error, file, (int)config_setting_source_line(setting),
@@ -292,6 +325,7 @@ void conf_init(struct conf *config)
 	memset(config, 0, sizeof(*config));
 	for (size_t i = 0; i < KEY_COUNT; i++)
 		*key_value(config, &keys[i]) = keys[i].preset;
+	device_conf_init(&config->devices);
 }
 
 int conf_load(struct conf *config, const char *path, struct conf_error *ret_error)
@@ -341,4 +375,5 @@ void conf_print_sample(FILE *out)
 	      out);
 	for (size_t i = 0; i < KEY_COUNT; i++)
 		print_key(&keys[i], out);
+	device_conf_print_sample(out);
 }

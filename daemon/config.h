@@ -6,6 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "fabric/device_conf.h"
+
 /*
  * What the administrator can set. One table in config.c says for each key what it is called, its
  * unit, range, default and why the default is what it is; reading a file, checking it and printing
@@ -38,6 +40,13 @@ struct conf {
 	uint64_t send_backlog;
 	uint64_t users; /* enum conf_users */
 	uint64_t log_level;
+	/* RDMA. */
+	uint64_t rdma_depth;
+	uint64_t rdma_sges;
+	uint64_t inline_ask;
+	uint64_t inline_floor;
+	/* No row of the table, but a section. */
+	struct device_conf devices;
 };
 
 /* What is wrong with a file, as one line for people: "file:line: what, and what would be right". */

@@ -114,7 +114,7 @@ static void base_granted(struct inline_probe *probe)
 	const struct inline_ask *ask = &probe->ask;
 
 	if (wanted(ask) < ask->floor || wanted(ask) == 0) {
-		probe->reason = ask->cap == 0 ? INLINE_OFF : INLINE_POLICY_BELOW_FLOOR;
+		probe->reason = wanted(ask) == 0 ? INLINE_OFF : INLINE_POLICY_BELOW_FLOOR;
 		go(probe, INLINE_EV_GRANTED, INLINE_OVER);
 		return;
 	}

@@ -95,7 +95,7 @@ enum inline_reason {
 
 /* What is wanted of a device, in bytes. */
 struct inline_ask {
-	uint32_t ask;	/* wanted */
+	uint32_t ask;	/* wanted; 0: inline is off */
 	uint32_t floor; /* less is not worth it */
 	uint32_t cap;	/* more must not be used; 0: inline is off */
 	uint32_t n_hints;

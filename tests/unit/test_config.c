@@ -81,6 +81,42 @@ static const struct {
 	 "2: duplicate setting name; a line looks like: spin_us = 50;"},
 	{"spin_us = 5;\n}\n", "2: syntax error; a line looks like: spin_us = 50;"},
 	{"spin_us = 0x;", "1: syntax error; a line looks like: spin_us = 50;"},
+	{"rdma_depth = 1;", "1: rdma_depth is 1, but must be from 16 to 32768 work requests"},
+	{"inline_floor = 16;", "1: inline_floor is 16, but must be from 32 to 1024 bytes"},
+	{"device = ();", "1: unknown key device; did you mean devices?"},
+	{"devices = 1;", "1: devices must be a list of groups: devices = ( { vendor_id = 0x02c9; "
+			 "inline_cap = 236; } );"},
+	{"devices = (\n  { vendor_id = 1; inline_cap = 1; },\n  { vendor_id = 1;\n    colour = 3; "
+	 "}\n);",
+	 "4: unknown key colour of a device; there are vendor_id, part_id, driver, name, "
+	 "inline_cap, inline_hints, inline, use"},
+	{"devices = ( 5 );", "1: an entry of devices must look like: { vendor_id = 0x02c9; "
+			     "inline_cap = 236; }"},
+	{"devices = (\n{ inline_cap = 9; }\n);", "2: an entry of devices must say which ones: "
+						 "vendor_id, part_id, driver or name (\"*\" for "
+						 "all)"},
+	{"devices = (\n{ driver = \"rxe\"; }\n);",
+	 "2: an entry of devices must say what holds for them: inline_cap, inline_hints, inline or "
+	 "use"},
+	{"devices = ({\nname = \"*\"; inline_cap = 70000; });",
+	 "2: inline_cap of a device is 70000, but must be from 0 to 65535"},
+	{"devices = ({ name = \"*\"; inline_cap = \"236\"; });",
+	 "1: inline_cap of a device must be a whole number from 0 to 65535"},
+	{"devices = ({ name = \"*\";\n inline_hints = 48; });",
+	 "2: inline_hints of a device must be a list of 1 to 8 sizes, such as [ 216, 101, 48 ]"},
+	{"devices = ({ name = \"*\";\n inline_hints = [ ]; });",
+	 "2: inline_hints of a device must be a list of 1 to 8 sizes, such as [ 216, 101, 48 ]"},
+	{"devices = ({ name = \"*\"; inline_hints = [ 48, 0 ]; });",
+	 "1: a hint of a device is 0, but must be from 1 to 65535"},
+	{"devices = ({ name = 5; inline_cap = 1; });",
+	 "1: name of a device must be a pattern in quotes, such as \"mlx5_*\", of at most 63 "
+	 "characters"},
+	{"devices = ({ name = \"*\"; inline = \"no\"; });",
+	 "1: inline of a device must be \"on\" or \"off\", in quotes"},
+	{"devices = ({ name = \"*\"; use = 1; });",
+	 "1: use of a device must be \"yes\" or \"no\", in quotes"},
+	{"devices = ({ vendor_id = -1; use = \"no\"; });",
+	 "1: vendor_id of a device is -1, but must be from 0 to 16777215"},
 };
 
 TAP_CASE(a_broken_file_is_told_with_line_and_remedy)
@@ -168,11 +204,12 @@ TAP_CASE(the_sample_without_comments_sets_the_defaults)
 	while (fgets(line, sizeof(line), printed)) {
 		if (line[0] == '#' && line[1] != ' ') {
 			strcat(text, line + 1);
-			keys++;
+			/* Lines of the section about devices begin with a tab. */
+			keys += line[1] != '\t' && line[1] != ')';
 		}
 	}
 	fclose(printed);
-	CHECK_EQ(keys, sizeof(struct conf) / sizeof(uint64_t));
+	CHECK_EQ(keys, offsetof(struct conf, devices) / sizeof(uint64_t) + 1);
 	conf_init(&preset);
 	memset(&conf, 0, sizeof(conf));
 	CHECK_EQ(load(text, &conf, message), 0);
