@@ -118,6 +118,34 @@ static void search(struct probe_run *run)
 		verify(run);
 }
 
+void probe_order_init(struct probe_order *order, const struct device_info *info,
+		      const struct probe_settings *settings)
+{
+	const struct device_match match = {info->vendor_id, info->part_id, info->driver,
+					   info->name};
+	struct device_policy policy;
+
+	device_conf_policy(settings->devices, &match, &policy);
+	*order = (struct probe_order){
+		.shape =
+			{
+				.send_wr = settings->depth,
+				.recv_wr = settings->depth,
+				.send_sge = settings->sges,
+				.recv_sge = 1,
+			},
+		.ask =
+			{
+				.ask = settings->ask,
+				.floor = settings->floor,
+				.cap = policy.inline_cap,
+				.n_hints = policy.n_hints,
+			},
+		.use = policy.use,
+	};
+	memcpy(order->ask.hints, policy.hints, sizeof(policy.hints));
+}
+
 void probe_run(const struct device *device, const struct probe_order *order,
 	       struct probe_report *ret_report)
 {

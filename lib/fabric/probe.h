@@ -5,6 +5,7 @@
 #include <stdint.h>
 
 #include "core/inline_probe.h"
+#include "fabric/device_conf.h"
 #include "fabric/frontier.h"
 #include "fabric/trial.h"
 #include "fabric/verify.h"
@@ -39,6 +40,14 @@ struct probe_order {
 	void *ctx;
 };
 
+/* The settings that an order follows from; the daemon and shunt probe have the same. */
+struct probe_settings {
+	uint32_t depth;	     /* of send and receive queue, work requests */
+	uint32_t sges;	     /* pieces of memory of a send */
+	uint32_t ask, floor; /* bytes inline */
+	const struct device_conf *devices;
+};
+
 struct probe_report {
 	struct trial_shape shape; /* of the order */
 	struct inline_ask ask;
@@ -59,6 +68,10 @@ struct probe_report {
 	char detail[VERIFY_DETAIL_BYTES]; /* of the posts, for people; or empty */
 	struct frontier frontier;	  /* n is 0 until somebody asks for it */
 };
+
+/* The order for the device of @info as @settings say, with nobody to tell. Pure. */
+void probe_order_init(struct probe_order *order, const struct device_info *info,
+		      const struct probe_settings *settings);
 
 /*
  * Probe @device. @ret_report: filled in any case. A device that fails in every way gives a report
