@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -55,7 +56,11 @@ static bool reap(int count)
 	struct pollfd wait = {.fd = control_fd(&control), .events = POLLIN};
 
 	while (finished_count < count) {
-		if (!CHECK_EQ(poll(&wait, 1, WAIT_MS), 1))
+		int rc = poll(&wait, 1, WAIT_MS);
+
+		if (rc < 0 && errno == EINTR)
+			continue;
+		if (!CHECK_EQ(rc, 1))
 			return false;
 		control_reap(&control);
 	}
