@@ -3,19 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "core/inline_probe.h"
 #include "fabric/qp.h"
 #include "os/log.h"
-
-/*
- * Whether @error is what providers say to a combination of depth, scatter entries and inline bytes
- * that they can't do; 0 stands for an errno left alone, as bnxt_re and mthca do. Which depends on
- * the provider (see the probe); anything else is about something else.
- */
-static bool is_refusal(int error)
-{
-	return error == 0 || error == EINVAL || error == ENOSPC || error == EOPNOTSUPP ||
-	       error == ENOSYS;
-}
 
 int qp_create(const struct device *device, struct cq_set *cqs, const struct qp_spec *spec,
 	      struct qp **ret_qp)
@@ -49,7 +39,7 @@ int qp_create(const struct device *device, struct cq_set *cqs, const struct qp_s
 	errno = 0;
 	qp->verbs = ibv_create_qp(device->pd, &attr);
 	if (!qp->verbs) {
-		rc = is_refusal(errno) ? QP_REFUSED : -errno;
+		rc = inline_is_refusal(errno) ? QP_REFUSED : -errno;
 		log_debug("%s: a queue pair of %u + %u entries, %u inline: error %d",
 			  device->info.name, spec->send_wr, spec->recv_wr, spec->inline_bytes,
 			  errno);

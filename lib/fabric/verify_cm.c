@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fabric/cm_context.h"
 #include "fabric/verify_path.h"
 #include "os/clock.h"
 #include "os/sys.h"
@@ -101,6 +102,7 @@ static int listen_on(struct verify_cm *cm, const union gid_address *address)
 	if (rdma_create_id(cm->channel, &cm->listener, NULL, RDMA_PS_TCP) ||
 	    rdma_bind_addr(cm->listener, &any_port.any) || rdma_listen(cm->listener, 1))
 		return say(cm, "can't listen on the device's address", cm_error());
+	cm_context_note(cm->listener);
 	return 0;
 }
 
