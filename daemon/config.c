@@ -97,6 +97,30 @@ static const struct key keys[] = {
 	WORD(users, WORDS("auto", "all", "own"), CONF_USERS_AUTO,
 	     "Whom to serve: all users, the daemon's own, or auto: all if it runs as root.",
 	     "A user's daemon has no business with others' sockets."),
+	WORD(rdma, WORDS("auto", "off"), CONF_RDMA_AUTO,
+	     "Whether RDMA devices are used: auto (those that there are) or off.",
+	     "A host without any loses nothing."),
+	NUMBER(rdma_rescan_ms, "milliseconds", 100, 600000, 3000,
+	       "How often to look for devices that came or went without the kernel's telling.",
+	       "A device that goes has to be released within five seconds, news or not."),
+	NUMBER(pool_min, "queue pairs", 1, 4096, 2,
+	       "Queue pairs kept ready per port, so that a link is made without creating one.",
+	       "A quiet host makes a link at a time; two cover the next one too."),
+	NUMBER(pool_max, "queue pairs", 1, 4096, 32,
+	       "Where a pool stops growing when links are made in bursts; not below pool_min.",
+	       "Up to four links to each of eight peers that start together."),
+	NUMBER(qps_per_device, "queue pairs", 1, 1048576, 1024,
+	       "Queue pairs per device, of pools and links; never more than 7/8 of the device's.",
+	       "Four links to each of 200 peers, and pools for them."),
+	NUMBER(queue_bytes_per_device, "bytes", 64 * KIB, 64 * GIB, 256 * MIB,
+	       "Memory that the queues of these may take, as estimated from their depth.",
+	       "Some five thousand of the usual depth: qps_per_device is reached first."),
+	NUMBER(pinned_bytes_per_device, "bytes", 64 * KIB, 1024 * GIB, 4 * GIB,
+	       "Ring memory that may be pinned for one device at a time.",
+	       "16384 rings of the default size, on hosts that have tens of GiB."),
+	NUMBER(pinned_bytes_per_uid, "bytes", 64 * KIB, 1024 * GIB, 1 * GIB,
+	       "The same, for the connections of one user, over all devices.",
+	       "A quarter, so that no user pins everything."),
 	WORD(log_level, WORDS("error", "warning", "info", "debug"), 2,
 	     "How much to log: error, warning, info or debug.",
 	     "Tells of cut-off clients and nothing of ordinary work."),
@@ -283,17 +307,29 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 	return read_number(key, setting, file, config, error);
 }
 
+/* Where the file says one of two keys, the first if both; 0: neither. */
+static int line_of_either(const config_t *file_config, const char *first, const char *second)
+{
+	const config_setting_t *setting = config_lookup(file_config, first);
+
+	if (!setting)
+		setting = config_lookup(file_config, second);
+	return setting ? (int)config_setting_source_line(setting) : 0;
+}
+
 /* What single keys can't say: how they must fit each other. */
 static int check_whole(const config_t *file_config, const char *file, const struct conf *config,
 		       struct conf_error *error)
 {
-	const config_setting_t *setting = config_lookup(file_config, "backoff_max_ms");
-
+	if (config->pool_max < config->pool_min)
+		return complain(error, file, line_of_either(file_config, "pool_max", "pool_min"),
+				"pool_max (%llu) must not be below pool_min (%llu)",
+				(unsigned long long)config->pool_max,
+				(unsigned long long)config->pool_min);
 	if (config->backoff_max_ms >= config->backoff_min_ms)
 		return 0;
-	if (!setting)
-		setting = config_lookup(file_config, "backoff_min_ms");
-	return complain(error, file, setting ? (int)config_setting_source_line(setting) : 0,
+	return complain(error, file,
+			line_of_either(file_config, "backoff_max_ms", "backoff_min_ms"),
 			"backoff_max_ms (%llu) must not be below backoff_min_ms (%llu)",
 			(unsigned long long)config->backoff_max_ms,
 			(unsigned long long)config->backoff_min_ms);

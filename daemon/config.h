@@ -20,6 +20,11 @@ enum conf_users {
 	CONF_USERS_OWN,
 };
 
+enum conf_rdma {
+	CONF_RDMA_AUTO, /* the devices that there are */
+	CONF_RDMA_OFF,
+};
+
 struct conf {
 	/* Told to the clients. */
 	uint64_t spin_us;
@@ -41,6 +46,13 @@ struct conf {
 	uint64_t users; /* enum conf_users */
 	uint64_t log_level;
 	/* RDMA. */
+	uint64_t rdma; /* enum conf_rdma */
+	uint64_t rdma_rescan_ms;
+	uint64_t pool_min, pool_max;
+	uint64_t qps_per_device;
+	uint64_t queue_bytes_per_device;
+	uint64_t pinned_bytes_per_device;
+	uint64_t pinned_bytes_per_uid;
 	uint64_t rdma_depth;
 	uint64_t rdma_sges;
 	uint64_t inline_ask;

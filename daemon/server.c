@@ -167,6 +167,7 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 		return rc;
 	}
 	server->listen_fd = listen_fd;
+	server->devices = devices_start(&server->loop, &server->conf);
 	await_clients(server);
 	return 0;
 }
@@ -174,6 +175,7 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 void server_deinit(struct server *server)
 {
 	session_destroy_all(server);
+	server->devices = devices_stop(server->devices);
 	loop_remove(&server->listener);
 	fd_close(server->listen_fd);
 	timer_clear(&server->loop.timers, &server->idle);

@@ -8,6 +8,7 @@
 #include "base/list.h"
 #include "board.h"
 #include "config.h"
+#include "devices.h"
 #include "loop.h"
 #include "quota.h"
 #include "registry.h"
@@ -24,6 +25,7 @@ struct server {
 	struct quota quota;
 	struct registry registry;
 	struct tally tally;
+	struct devices *devices; /* NULL: none */
 
 	bool serve_all;	 /* users */
 	bool rule_holds; /* TCP's counters were checked on this kernel */

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "coupling.h"
+#include "devices.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/proc.h"
@@ -226,6 +227,9 @@ int status_make(struct server *server, const struct session *asker,
 		break;
 	case CTL_QUERY_STATUS:
 		json = status_json(server);
+		break;
+	case CTL_QUERY_DEVICES:
+		json = devices_json(server->devices, &found);
 		break;
 	default:
 		json = connections_json(server, asker, query, &found);

@@ -6,9 +6,9 @@
 #include "core/ctl.h"
 
 /*
- * Answers to `shunt ss`, `why`, `stats` and to the question how the daemon is, as JSON text in a
- * memfd that is sealed whole. A user sees his own processes' connections, root sees all. Keys are
- * only ever added.
+ * Answers to `shunt ss`, `why`, `stats`, `devices` and to the question how the daemon is, as JSON
+ * text in a memfd that is sealed whole. A user sees his own processes' connections, root sees all.
+ * Keys are only ever added.
  */
 
 struct server;
@@ -16,7 +16,7 @@ struct session;
 
 /*
  * Answer @query of @asker.
- * @ret_count: how many connections are in the answer; set on success.
+ * @ret_count: how many connections (or devices) are in the answer; set on success.
  * Returns a descriptor of the text, at offset 0, for the caller to close; -ENOMEM, -ESRCH (why:
  * no such connection), or -errno of making the memfd.
  */

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+
+#include "base/util.h"
+#include "devices.h"
+#include "devices_impl.h"
+
+static json_t *number(uint64_t value)
+{
+	return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
+}
+
+static const char *pool_error_text(const struct qp_pool *pool)
+{
+	if (pool->error == 0)
+		return "";
+	return pool->error == QP_REFUSED ? "the device refuses what the probe found"
+					 : strerror(-pool->error);
+}
+
+static json_t *pool_json(const struct qp_pool *pool)
+{
+	const struct qp_pool_counts *counts = &pool->counts;
+	const struct list *node;
+	uint32_t waiting = 0;
+
+	list_for_each (node, &pool->waiters)
+		waiting++;
+	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+			 "ready", number(pool->n_ready), "coming", number(pool->n_coming), "out",
+			 number(pool->n_out), "target", number(pool->size.target), "min",
+			 number(pool->size.min), "max", number(pool->size.max), "waiting",
+			 number(waiting), "created", number(counts->created), "destroyed",
+			 number(counts->destroyed), "taken", number(counts->taken), "waited",
+			 number(counts->waited), "failed", number(counts->failed), "error",
+			 pool_error_text(pool));
+}
+
+static json_t *port_json(const struct host_port *port)
+{
+	const struct host_facts *facts = &port->facts;
+	char text[GID_TEXT_BYTES] = "";
+	json_t *json;
+
+	if (facts->has_gid)
+		gid_text(&facts->gid, text);
+	json = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s}", "port", number(facts->port.number),
+			 "state", port_state_name(facts->port.state), "transport",
+			 fabric_transport_name(facts->port.transport), "mtu",
+			 number(facts->port.mtu_bytes), "netdev", facts->netdev, "gid", text,
+			 "gid_type", facts->has_gid ? gid_type_name(facts->gid.type) : "");
+	if (json && facts->has_gid)
+		json_object_set_new(json, "gid_index", number(facts->gid.index));
+	if (json && port->has_pool)
+		json_object_set_new(json, "pool", pool_json(&port->pool));
+	return json;
+}
+
+static json_t *steps_json(const struct probe_report *report)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < report->n_steps; i++) {
+		const struct probe_step *step = &report->steps[i];
+
+		json_array_append_new(array,
+				      json_pack("{s:s, s:o, s:o, s:b, s:i, s:o}", "step",
+						inline_state_name(step->state), "asked",
+						number(step->asked), "granted",
+						number(step->granted), "ok", step->ok, "errno",
+						step->error, "us", number(step->us)));
+	}
+	return array;
+}
+
+static json_t *frontier_json(const struct frontier *frontier)
+{
+	json_t *array = json_array();
+
+	for (uint32_t i = 0; i < frontier->n; i++)
+		json_array_append_new(array,
+				      json_pack("{s:o, s:o}", "inline",
+						number(frontier->points[i].inline_bytes), "send_wr",
+						number(frontier->points[i].send_wr)));
+	return array;
+}
+
+/* What the probe found, and how. */
+static void add_report(json_t *json, const struct probe_report *report)
+{
+	json_object_set_new(json, "inline",
+			    json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:b}", "asked",
+				      number(report->ask.ask), "granted", number(report->granted),
+				      "verified", number(report->verified), "used",
+				      number(report->used), "reason",
+				      inline_reason_name(report->reason), "text",
+				      inline_reason_text(report->reason), "detail", report->detail,
+				      "exact", report->exact));
+	json_object_set_new(json, "depth", number(report->shape.send_wr));
+	json_object_set_new(json, "frontier", frontier_json(&report->frontier));
+	json_object_set_new(json, "probe",
+			    json_pack("{s:b, s:o, s:o, s:o}", "cached", report->is_cached,
+				      "creations", number(report->creations), "us",
+				      number(report->us), "steps", steps_json(report)));
+}
+
+/* Of an open device. */
+static void add_info(json_t *json, const struct device_info *info)
+{
+	char guid[32];
+
+	snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x", (unsigned int)(info->guid >> 48),
+		 (unsigned int)(info->guid >> 32 & 0xffff),
+		 (unsigned int)(info->guid >> 16 & 0xffff), (unsigned int)(info->guid & 0xffff));
+	json_object_set_new(json, "driver", json_string(info->driver));
+	json_object_set_new(json, "firmware", json_string(info->firmware));
+	json_object_set_new(json, "guid", json_string(guid));
+	json_object_set_new(json, "vendor_id", number(info->vendor_id));
+	json_object_set_new(json, "part_id", number(info->part_id));
+	json_object_set_new(json, "transport", json_string(fabric_transport_name(info->transport)));
+	json_object_set_new(json, "max_qp", number(info->max_qp));
+}
+
+static void add_resources(json_t *json, const struct host_device *dev)
+{
+	const struct pool_budget *budget = &dev->budget;
+
+	json_object_set_new(json, "qps",
+			    json_pack("{s:o, s:o, s:o}", "in_use",
+				      number((uint64_t)budget->in_use + budget->coming), "max",
+				      number(pool_budget_max(budget)), "refusals",
+				      number(dev->refusals)));
+	json_object_set_new(json, "memory",
+			    json_pack("{s:o, s:o, s:o, s:o}", "pinned", number(dev->mrs.pinned),
+				      "max", number(dev->mrs.max), "regions",
+				      number(dev->mrs.count), "ready_halves",
+				      number(dev->store.n_ready)));
+}
+
+static json_t *device_json(const struct host_device *dev)
+{
+	json_t *json = json_pack("{s:s, s:s, s:s}", "device", dev->name, "state",
+				 host_stage_name(dev->stage), "why", dev->why);
+	json_t *ports = json_array();
+
+	if (!json || !ports) {
+		json_decref(json);
+		json_decref(ports);
+		return NULL;
+	}
+	/* What is being opened or closed belongs to the control thread. */
+	if (dev->device && !dev->is_opening && !dev->is_closing)
+		add_info(json, &dev->device->info);
+	for (uint32_t i = 0; i < dev->n_ports; i++)
+		json_array_append_new(ports, port_json(&dev->ports[i]));
+	json_object_set_new(json, "ports", ports);
+	if (dev->has_report)
+		add_report(json, &dev->report);
+	if (dev->has_pools)
+		add_resources(json, dev);
+	return json;
+}
+
+json_t *devices_json(const struct devices *devices, uint32_t *ret_count)
+{
+	json_t *array = json_array(), *notes = json_array();
+	const struct list *node;
+	uint32_t count = 0;
+
+	if (devices) {
+		list_for_each (node, &devices->all) {
+			json_array_append_new(array,
+					      device_json(list_entry((struct list *)(uintptr_t)node,
+								     struct host_device, link)));
+			count++;
+		}
+		for (size_t i = 0; i < devices->preflight.n; i++)
+			json_array_append_new(
+				notes, json_pack("{s:s, s:s}", "what",
+						 preflight_name(devices->preflight.lines[i].what),
+						 "text", devices->preflight.lines[i].text));
+	}
+	*ret_count = count;
+	return json_pack("{s:s, s:b, s:o, s:o}", "rdma", devices ? "on" : "off", "scanned",
+			 devices && devices->has_scanned, "notes", notes, "devices", array);
+}

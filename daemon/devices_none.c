@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* In place of devices.c where the RDMA libraries were not there at build time. */
+#include "devices.h"
+#include "os/log.h"
+
+struct devices *devices_start(struct loop *loop, const struct conf *conf)
+{
+	(void)loop;
+	if (conf->rdma == CONF_RDMA_OFF)
+		log_info("RDMA is switched off in the settings");
+	else
+		log_info("built without RDMA, connections to other hosts stay on TCP; to have it, "
+			 "build with libibverbs-dev, librdmacm-dev, libnl-3-dev and "
+			 "libnl-route-3-dev");
+	return NULL;
+}
+
+struct devices *devices_stop(struct devices *devices)
+{
+	(void)devices;
+	return NULL;
+}
+
+json_t *devices_json(const struct devices *devices, uint32_t *ret_count)
+{
+	(void)devices;
+	*ret_count = 0;
+	return json_pack("{s:s, s:[], s:[]}", "rdma", "not built", "notes", "devices");
+}
