@@ -59,6 +59,24 @@ static const char demote_help[] =
 	"Ask connections to go back to TCP: that at descriptor FD of process PID, or all of the\n"
 	"process. They do so at their next call, lose nothing, and may be promoted again later.\n";
 
+static const char probe_help[] =
+	"Usage: shunt probe [--device DEVICE] [--ask BYTES] [--frontier] [--no-cache] [--json]\n"
+	"Find out how much data each RDMA device really posts inline: by creating queue pairs, and "
+	"by\n"
+	"sending messages from the device to itself. Prints each step as it happens. Needs no "
+	"daemon,\n"
+	"disturbs none, and uses its settings ($SHUNT_CONF, else " SHUNT_CONF_PATH ").\n"
+	"\n"
+	"  --device DEVICE  this one only\n"
+	"  --ask BYTES      ask for so much (inline_ask in the settings)\n"
+	"  --frontier       also find how deep the send queue may be, for a few inline sizes\n"
+	"  --no-cache       neither look at nor change the results that the daemon starts with\n"
+	"  --json           as JSON\n"
+	"\n"
+	"Exit status: 0 every device gave an answer, 1 there is no such device, 4 a device could "
+	"not\n"
+	"be probed or verified.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -71,6 +89,7 @@ static const struct subcommand {
 	{"stats", cmd_stats, "show totals, closed connections included", stats_help},
 	{"status", cmd_status, "say which daemon answers, and how it is", status_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
+	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };
 
 static const struct subcommand *find(const char *name)
@@ -144,8 +163,9 @@ static void print_help(FILE *out)
 	for (size_t i = 0; i < ARRAY_SIZE(subcommands); i++)
 		fprintf(out, "  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
 	fputs("\nshunt SUBCOMMAND --help says more; so does the manual page shunt(1).\n"
-	      "Exit status: 0 done, 1 no such connection or process, 2 wrong command line, 3 no "
-	      "daemon\nanswers, 4 another failure; that of shunt run is its command's.\n",
+	      "Exit status: 0 done, 1 no such connection, process or device, 2 wrong command line, "
+	      "3 no\n"
+	      "daemon answers, 4 another failure; that of shunt run is its command's.\n",
 	      out);
 }
 

@@ -9,7 +9,7 @@
 
 enum tool_exit {
 	TOOL_OK = 0,
-	TOOL_NOT_FOUND = 1, /* no such connection or process, or nothing to do for it */
+	TOOL_NOT_FOUND = 1, /* no such connection, process or device, or nothing to do for it */
 	TOOL_USAGE = 2,	    /* the command line is wrong */
 	TOOL_NO_DAEMON = 3, /* no daemon answers */
 	TOOL_FAILED = 4,    /* anything else */
@@ -26,6 +26,7 @@ int cmd_why(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_demote(int argc, char **argv);
+int cmd_probe(int argc, char **argv);
 
 /* Print "shunt: ", the message and a newline to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);
