@@ -14,55 +14,32 @@
  *that does not exist where OUTCOME is "arrived", the status of the completion, or why nothing could
  *be tried. Exit status 0 if all lines could be printed.
  */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include <infiniband/verbs.h>
-#include <rdma/rdma_cma.h>
+#include "loop.h"
 
 #define REQUEST_MAX 1100
-/* No grant above it is known for so small a request. */
-#define MESSAGE_MAX 2048
 #define DEPTH 64
 #define BOGUS_LKEY 0x5a5a5a5aU
-#define WAIT_MS 3000
-#define PORT 7471
 
-struct end {
-	struct rdma_cm_id *id;
-	struct ibv_mr *mr;
-	char data[MESSAGE_MAX];
-};
-
-static int fail(const char *what)
+static struct ibv_qp_cap wanted(uint32_t inline_bytes)
 {
-	fprintf(stderr, "inline-limit: %s: %s\n", what, strerror(errno));
-	return -1;
-}
-
-static struct ibv_qp_init_attr wanted(struct ibv_cq *cq, uint32_t inline_bytes)
-{
-	return (struct ibv_qp_init_attr){
-		.send_cq = cq,
-		.recv_cq = cq,
-		.qp_type = IBV_QPT_RC,
-		.cap = {.max_send_wr = DEPTH,
-			.max_recv_wr = DEPTH,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = inline_bytes},
+	return (struct ibv_qp_cap){
+		.max_send_wr = DEPTH,
+		.max_recv_wr = DEPTH,
+		.max_send_sge = 1,
+		.max_recv_sge = 1,
+		.max_inline_data = inline_bytes,
 	};
 }
 
 /* The grant for a request of @inline_bytes, or -errno. */
 static int grant(struct ibv_pd *pd, struct ibv_cq *cq, uint32_t inline_bytes)
 {
-	struct ibv_qp_init_attr attr = wanted(cq, inline_bytes);
+	struct ibv_qp_init_attr attr = {
+		.send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC, .cap = wanted(inline_bytes)};
 	struct ibv_qp *qp;
 
 	errno = 0;
@@ -113,13 +90,13 @@ static int limits(const char *name)
 	if (list)
 		ibv_free_device_list(list);
 	if (!context)
-		return fail(name);
+		return loop_fail(name);
 	pd = ibv_alloc_pd(context);
 	cq = ibv_create_cq(context, 2 * DEPTH, NULL, NULL, 0);
 	if (pd && cq)
 		found = creations(pd, cq);
 	else
-		fail("protection domain and completion queue");
+		loop_fail("protection domain and completion queue");
 	if (cq)
 		ibv_destroy_cq(cq);
 	if (pd)
@@ -128,142 +105,33 @@ static int limits(const char *name)
 	return found;
 }
 
-/* The next event of the channel, acknowledged; its id in @ret_id. 0, or -1 if it is another. */
-static int expect(struct rdma_event_channel *channel, enum rdma_cm_event_type type,
-		  struct rdma_cm_id **ret_id)
+/* Send @bytes from a to b. Returns NULL if they arrived, else what went wrong. */
+static const char *failure(struct loop *loop, uint32_t bytes, uint32_t lkey, unsigned int flags)
 {
-	struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
-	struct rdma_cm_event *event;
-	enum rdma_cm_event_type got;
-
-	if (poll(&readable, 1, WAIT_MS) != 1) {
-		errno = ETIMEDOUT;
-		return fail(rdma_event_str(type));
-	}
-	if (rdma_get_cm_event(channel, &event) != 0)
-		return fail("rdma_get_cm_event");
-	got = event->event;
-	if (ret_id)
-		*ret_id = event->id;
-	rdma_ack_cm_event(event);
-	if (got == type)
-		return 0;
-	fprintf(stderr, "inline-limit: %s instead of %s\n", rdma_event_str(got),
-		rdma_event_str(type));
-	return -1;
-}
-
-/* A queue pair of @inline_bytes and registered memory for @end. */
-static int equip(struct end *end, uint32_t inline_bytes)
-{
-	struct ibv_qp_init_attr attr = wanted(NULL, inline_bytes);
-
-	if (rdma_create_qp(end->id, NULL, &attr) != 0)
-		return fail("rdma_create_qp");
-	end->mr = ibv_reg_mr(end->id->pd, end->data, sizeof(end->data), IBV_ACCESS_LOCAL_WRITE);
-	return end->mr ? 0 : fail("ibv_reg_mr");
-}
-
-static int post_receive(struct end *end)
-{
-	struct ibv_sge sge = {
-		.addr = (uintptr_t)end->data, .length = sizeof(end->data), .lkey = end->mr->lkey};
-	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1}, *bad;
-
-	memset(end->data, 0, sizeof(end->data));
-	return ibv_post_recv(end->id->qp, &wr, &bad) == 0 ? 0 : fail("ibv_post_recv");
-}
-
-/* Both ends of a connection to @address in one process. */
-static int join(struct rdma_event_channel *channel, const char *address, uint32_t inline_bytes,
-		struct end ends[2])
-{
-	struct rdma_conn_param param = {.retry_count = 5, .rnr_retry_count = 5};
-	struct sockaddr_in source, target;
-	struct rdma_cm_id *listener;
-
-	source = (struct sockaddr_in){.sin_family = AF_INET};
-	if (inet_pton(AF_INET, address, &source.sin_addr) != 1) {
-		errno = EINVAL;
-		return fail(address);
-	}
-	target = source;
-	target.sin_port = htons(PORT);
-	if (rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) != 0 ||
-	    rdma_bind_addr(listener, (struct sockaddr *)&target) != 0 ||
-	    rdma_listen(listener, 1) != 0)
-		return fail("listening");
-	/* With a source, since otherwise the way to this very address may lead over another device.
-	 */
-	if (rdma_create_id(channel, &ends[0].id, NULL, RDMA_PS_TCP) != 0 ||
-	    rdma_resolve_addr(ends[0].id, (struct sockaddr *)&source, (struct sockaddr *)&target,
-			      WAIT_MS) != 0 ||
-	    expect(channel, RDMA_CM_EVENT_ADDR_RESOLVED, NULL) != 0 ||
-	    rdma_resolve_route(ends[0].id, WAIT_MS) != 0 ||
-	    expect(channel, RDMA_CM_EVENT_ROUTE_RESOLVED, NULL) != 0)
-		return fail("resolving");
-	if (equip(&ends[0], inline_bytes) != 0)
-		return -1;
-	if (rdma_connect(ends[0].id, &param) != 0)
-		return fail("rdma_connect");
-	if (expect(channel, RDMA_CM_EVENT_CONNECT_REQUEST, &ends[1].id) != 0 ||
-	    equip(&ends[1], 0) != 0)
-		return -1;
-	if (rdma_accept(ends[1].id, &param) != 0)
-		return fail("rdma_accept");
-	/* One each, in either order. */
-	return expect(channel, RDMA_CM_EVENT_ESTABLISHED, NULL) == 0
-		       ? expect(channel, RDMA_CM_EVENT_ESTABLISHED, NULL)
-		       : -1;
-}
-
-/* Wait for one completion of @cq. Returns its status, or -1. */
-static int wait_completion(struct ibv_cq *cq, struct ibv_wc *ret_wc)
-{
-	for (int ms = 0; ms < WAIT_MS; ms++) {
-		int got = ibv_poll_cq(cq, 1, ret_wc);
-
-		if (got == 1)
-			return ret_wc->status;
-		if (got < 0)
-			return fail("ibv_poll_cq");
-		usleep(1000);
-	}
-	return -1;
-}
-
-/* Send @length bytes. Returns NULL if they arrived, else what went wrong. */
-static const char *failure(struct end ends[2], uint32_t length, uint32_t lkey, unsigned int flags)
-{
-	struct ibv_sge sge = {.addr = (uintptr_t)ends[0].data, .length = length, .lkey = lkey};
-	struct ibv_send_wr wr = {.sg_list = &sge,
-				 .num_sge = 1,
-				 .opcode = IBV_WR_SEND,
-				 .send_flags = IBV_SEND_SIGNALED | flags},
-			   *bad;
 	struct ibv_wc wc;
-	int status;
 
-	for (uint32_t i = 0; i < length; i++)
-		ends[0].data[i] = (char)(i * 7 + flags);
-	if (post_receive(&ends[1]) != 0)
+	for (uint32_t i = 0; i < bytes; i++)
+		loop->a.data[i] = (uint8_t)(i * 7 + flags);
+	memset(loop->b.data, 0, sizeof(loop->b.data));
+	if (loop_receive(&loop->b, LOOP_BYTES) != 0)
 		return "no receive could be posted";
-	if (ibv_post_send(ends[0].id->qp, &wr, &bad) != 0)
+	if (loop_send(&loop->a, bytes, lkey, flags) != 0)
 		return "refused by ibv_post_send";
-	status = wait_completion(ends[0].id->send_cq, &wc);
-	if (status != IBV_WC_SUCCESS)
-		return status < 0 ? "no completion" : ibv_wc_status_str(status);
-	if (wait_completion(ends[1].id->recv_cq, &wc) != IBV_WC_SUCCESS)
+	if (!loop_completion(loop->a.id->send_cq, &wc))
+		return "no completion";
+	if (wc.status != IBV_WC_SUCCESS)
+		return ibv_wc_status_str(wc.status);
+	if (!loop_completion(loop->b.id->recv_cq, &wc) || wc.status != IBV_WC_SUCCESS)
 		return "sent but not received";
-	if (wc.byte_len != length || memcmp(ends[0].data, ends[1].data, length) != 0)
+	if (wc.byte_len != bytes || memcmp(loop->a.data, loop->b.data, bytes) != 0)
 		return "received something else";
 	return NULL;
 }
 
-static void try_send(const char *name, struct end ends[2], uint32_t length, uint32_t lkey,
+static void try_send(const char *name, struct loop *loop, uint32_t bytes, uint32_t lkey,
 		     unsigned int flags)
 {
-	const char *why = failure(ends, length, lkey, flags);
+	const char *why = failure(loop, bytes, lkey, flags);
 
 	printf("%s %s\n", name, why ? "failed" : "arrived");
 	if (why)
@@ -272,26 +140,25 @@ static void try_send(const char *name, struct end ends[2], uint32_t length, uint
 
 int main(int argc, char **argv)
 {
-	static struct end ends[2];
-	struct rdma_event_channel *channel;
+	static struct loop loop;
+	struct ibv_qp_cap cap;
 	int limit;
-	uint32_t length;
 
 	if (argc != 3) {
 		fputs("usage: inline-limit DEVICE ADDRESS\n", stderr);
 		return 2;
 	}
 	limit = limits(argv[1]);
-	if (limit < 0 || limit > MESSAGE_MAX)
+	if (limit < 0 || limit > (int)LOOP_BYTES)
 		return 1;
-	channel = rdma_create_event_channel();
-	if (!channel)
-		return fail("rdma_create_event_channel") ? 1 : 0;
-	if (join(channel, argv[2], (uint32_t)limit, ends) != 0)
+	cap = wanted((uint32_t)limit);
+	if (loop_open(&loop, argv[2]) != 0 || loop_join(&loop, &cap) != 0)
 		return 1;
-	length = (uint32_t)limit;
-	try_send("reference", ends, length ? length : 1, ends[0].mr->lkey, 0);
-	if (length)
-		try_send("inline", ends, length, BOGUS_LKEY, IBV_SEND_INLINE);
+	try_send("reference", &loop, cap.max_inline_data ? cap.max_inline_data : 1, loop.a.mr->lkey,
+		 0);
+	if (limit)
+		try_send("inline", &loop, cap.max_inline_data, BOGUS_LKEY, IBV_SEND_INLINE);
+	loop_part(&loop);
+	loop_close(&loop);
 	return 0;
 }
