@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "devices.h"
 #include "devices_impl.h"
+#include "fabric/probe_json.h"
 
 static json_t *number(uint64_t value)
 {
@@ -56,71 +57,6 @@ static json_t *port_json(const struct host_port *port)
 	return json;
 }
 
-static json_t *steps_json(const struct probe_report *report)
-{
-	json_t *array = json_array();
-
-	for (uint32_t i = 0; i < report->n_steps; i++) {
-		const struct probe_step *step = &report->steps[i];
-
-		json_array_append_new(array,
-				      json_pack("{s:s, s:o, s:o, s:b, s:i, s:o}", "step",
-						inline_state_name(step->state), "asked",
-						number(step->asked), "granted",
-						number(step->granted), "ok", step->ok, "errno",
-						step->error, "us", number(step->us)));
-	}
-	return array;
-}
-
-static json_t *frontier_json(const struct frontier *frontier)
-{
-	json_t *array = json_array();
-
-	for (uint32_t i = 0; i < frontier->n; i++)
-		json_array_append_new(array,
-				      json_pack("{s:o, s:o}", "inline",
-						number(frontier->points[i].inline_bytes), "send_wr",
-						number(frontier->points[i].send_wr)));
-	return array;
-}
-
-/* What the probe found, and how. */
-static void add_report(json_t *json, const struct probe_report *report)
-{
-	json_object_set_new(json, "inline",
-			    json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:s, s:b}", "asked",
-				      number(report->ask.ask), "granted", number(report->granted),
-				      "verified", number(report->verified), "used",
-				      number(report->used), "reason",
-				      inline_reason_name(report->reason), "text",
-				      inline_reason_text(report->reason), "detail", report->detail,
-				      "exact", report->exact));
-	json_object_set_new(json, "depth", number(report->shape.send_wr));
-	json_object_set_new(json, "frontier", frontier_json(&report->frontier));
-	json_object_set_new(json, "probe",
-			    json_pack("{s:b, s:o, s:o, s:o}", "cached", report->is_cached,
-				      "creations", number(report->creations), "us",
-				      number(report->us), "steps", steps_json(report)));
-}
-
-/* Of an open device. */
-static void add_info(json_t *json, const struct device_info *info)
-{
-	char guid[32];
-
-	snprintf(guid, sizeof(guid), "%04x:%04x:%04x:%04x", (unsigned int)(info->guid >> 48),
-		 (unsigned int)(info->guid >> 32 & 0xffff),
-		 (unsigned int)(info->guid >> 16 & 0xffff), (unsigned int)(info->guid & 0xffff));
-	json_object_set_new(json, "driver", json_string(info->driver));
-	json_object_set_new(json, "firmware", json_string(info->firmware));
-	json_object_set_new(json, "guid", json_string(guid));
-	json_object_set_new(json, "vendor_id", number(info->vendor_id));
-	json_object_set_new(json, "part_id", number(info->part_id));
-	json_object_set_new(json, "transport", json_string(fabric_transport_name(info->transport)));
-	json_object_set_new(json, "max_qp", number(info->max_qp));
-}
-
 static void add_resources(json_t *json, const struct host_device *dev)
 {
 	const struct pool_budget *budget = &dev->budget;
@@ -141,6 +77,9 @@ static json_t *device_json(const struct host_device *dev)
 {
 	json_t *json = json_pack("{s:s, s:s, s:s}", "device", dev->name, "state",
 				 host_stage_name(dev->stage), "why", dev->why);
+	/* What is being opened or closed belongs to the control thread. */
+	const struct device_info *info =
+		dev->device && !dev->is_opening && !dev->is_closing ? &dev->device->info : NULL;
 	json_t *ports = json_array();
 
 	if (!json || !ports) {
@@ -148,14 +87,13 @@ static json_t *device_json(const struct host_device *dev)
 		json_decref(ports);
 		return NULL;
 	}
-	/* What is being opened or closed belongs to the control thread. */
-	if (dev->device && !dev->is_opening && !dev->is_closing)
-		add_info(json, &dev->device->info);
+	if (info)
+		json_object_update_missing_new(json, probe_device_json(info));
 	for (uint32_t i = 0; i < dev->n_ports; i++)
 		json_array_append_new(ports, port_json(&dev->ports[i]));
 	json_object_set_new(json, "ports", ports);
-	if (dev->has_report)
-		add_report(json, &dev->report);
+	if (info && dev->has_report)
+		json_object_set_new(json, "probe", probe_report_json(info, &dev->report));
 	if (dev->has_pools)
 		add_resources(json, dev);
 	return json;

@@ -77,6 +77,14 @@ static const char probe_help[] =
 	"not\n"
 	"be probed or verified.\n";
 
+static const char devices_help[] =
+	"Usage: shunt devices [--json]\n"
+	"Show the RDMA devices that the daemon owns: their state and ports, how many bytes can be "
+	"posted\n"
+	"inline and how that was found out, the pools of queue pairs, and pinned memory; and what "
+	"the host\n"
+	"lacks for RDMA, with the remedy.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -88,6 +96,8 @@ static const struct subcommand {
 	{"why", cmd_why, "tell the history of a connection", why_help},
 	{"stats", cmd_stats, "show totals, closed connections included", stats_help},
 	{"status", cmd_status, "say which daemon answers, and how it is", status_help},
+	{"devices", cmd_devices, "show the RDMA devices, what they can do, and their pools",
+	 devices_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };
