@@ -261,8 +261,21 @@ DBL_API void ibv_free_device_list(struct ibv_device **list)
 	free(list);
 }
 
+/* Processes of several users share a host. */
+static void make_shared(const char *path)
+{
+	if (mkdir(path, 0777) == 0)
+		chmod(path, 0777);
+}
+
+static void ref_path(const struct dbl_device *device, uint64_t name, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/refs/%s.%d/%016lx", dbl_dir(), device->desc.name,
+		 device->desc.index, (unsigned long)name);
+}
+
 /* A locked file that tells others, by its lock, that this process holds the device. */
-static int take_ref(const struct dbl_device *device)
+static int take_ref(const struct dbl_device *device, uint64_t *ret_name)
 {
 	char path[PATH_MAX];
 	uint64_t name;
@@ -271,12 +284,11 @@ static int take_ref(const struct dbl_device *device)
 	if (getrandom(&name, sizeof(name), 0) != sizeof(name))
 		return -errno;
 	snprintf(path, sizeof(path), "%s/refs", dbl_dir());
-	mkdir(path, 0777);
+	make_shared(path);
 	snprintf(path, sizeof(path), "%s/refs/%s.%d", dbl_dir(), device->desc.name,
 		 device->desc.index);
-	mkdir(path, 0777);
-	snprintf(path, sizeof(path), "%s/refs/%s.%d/%016lx", dbl_dir(), device->desc.name,
-		 device->desc.index, (unsigned long)name);
+	make_shared(path);
+	ref_path(device, name, path);
 	fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (fd < 0)
 		return -errno;
@@ -284,6 +296,7 @@ static int take_ref(const struct dbl_device *device)
 		close(fd);
 		return -errno;
 	}
+	*ret_name = name;
 	return fd;
 }
 
@@ -297,7 +310,7 @@ static int open_context(struct dbl_device *device, struct dbl_context *context)
 		rc = device_check(device);
 	if (rc)
 		return rc;
-	context->ref_fd = take_ref(device);
+	context->ref_fd = take_ref(device, &context->ref_name);
 	if (context->ref_fd < 0)
 		return -context->ref_fd;
 	context->verbs.context.async_fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -344,17 +357,16 @@ DBL_API struct ibv_context *ibv_open_device(struct ibv_device *ibv)
 	return &context->verbs.context;
 }
 
+/*
+ * The path is remembered, not read from the descriptor: programs that want to be rid of librdmacm's
+ * context point its descriptors at /dev/null, which lets go of the device, here as there.
+ */
 static void drop_ref(struct dbl_context *context)
 {
-	char path[PATH_MAX], link[64];
-	ssize_t length;
+	char path[PATH_MAX];
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", context->ref_fd);
-	length = readlink(link, path, sizeof(path) - 1);
-	if (length > 0) {
-		path[length] = '\0';
-		unlink(path);
-	}
+	ref_path(context->device, context->ref_name, path);
+	unlink(path);
 	close(context->ref_fd);
 }
 

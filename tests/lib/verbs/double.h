@@ -85,6 +85,7 @@ struct dbl_event {
 struct dbl_context {
 	struct dbl_device *device;
 	int ref_fd; /* locked file that says that the device is held */
+	uint64_t ref_name;
 	uint32_t next_handle;
 	unsigned qps, cqs, mrs, pds;
 	struct list async; /* of struct dbl_event */
