@@ -32,8 +32,13 @@ struct context {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct context contexts[CONTEXTS_MAX];
 
+/* What the kernel adds to the name of a device that it has no longer: it is the same nevertheless.
+ */
+#define DELETED " (deleted)"
+
 static void identify(int fd, struct identity *ret_identity)
 {
+	const size_t deleted = strlen(DELETED);
 	char path[32];
 	struct stat st = {0};
 	ssize_t len;
@@ -51,6 +56,8 @@ static void identify(int fd, struct identity *ret_identity)
 	len = sys_readlinkat(AT_FDCWD, path, ret_identity->link, sizeof(ret_identity->link) - 1);
 	if (len < 0)
 		ret_identity->link[0] = '\0';
+	else if ((size_t)len > deleted && strcmp(ret_identity->link + len - deleted, DELETED) == 0)
+		memset(ret_identity->link + len - deleted, 0, deleted);
 }
 
 static bool is_same(const struct identity *noted)
