@@ -73,9 +73,10 @@ void frontier_find(const struct device *device, const struct trial_shape *shape,
 	static const uint32_t sizes[FRONTIER_POINTS_MAX] = {0, 64, 128, UINT32_MAX};
 	uint64_t start_ns = clock_now_ns();
 	struct search search = {.device = device, .shape = *shape, .frontier = ret_frontier};
-	uint32_t top = (uint32_t)u64_max(device->info.max_qp_wr, shape->send_wr);
+	uint32_t top = (uint32_t)u64_min(device->info.max_qp_wr, FRONTIER_WR_MAX);
 
 	*ret_frontier = (struct frontier){0};
+	top = (uint32_t)u64_max(top, shape->send_wr);
 	if (trial_cq_create(device, shape, &search.cq) < 0)
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
