@@ -51,10 +51,12 @@ static int lane_bytes(struct sock *sock, bool rx)
 	sock_lock_tx(sock);
 	sock_lock_rx(sock);
 	if (sock->lane.peer && stage_on_lane(sock_stage(sock))) {
-		const struct half_ctl *from = rx ? sock->lane.peer : sock->lane.own;
-		const struct half_ctl *to = rx ? sock->lane.own : sock->lane.peer;
+		const struct half_ctl *peer = sock->lane.peer;
 
-		bytes = atomic_load(&from->prod) - atomic_load(&to->cons);
+		if (rx)
+			bytes = atomic_load(&peer->prod) - sock->sh->lane.rx.cons.v;
+		else
+			bytes = sock->sh->lane.tx.prod.v - atomic_load(&peer->cons);
 		/* The peer may have written anything there. */
 		if (bytes > (rx ? sock->lane.peer_bytes : sock->lane.own_bytes))
 			bytes = 0;

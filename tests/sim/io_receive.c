@@ -42,6 +42,7 @@ static ssize_t receive_ring(struct thread *thread, const struct lane_plan *route
 	}
 	oracle_received(side->id, thread->buffer, done);
 	lane_rx_consume(&side->lane, done);
+	oracle_consumed(side->id);
 	sim_trace("consumes %zu", done);
 	return (ssize_t)done;
 }

@@ -18,6 +18,7 @@ static struct {
 	bool reset_sent;    /* by a kernel */
 	bool shut[2];	    /* of its own will */
 	bool killed[2];	    /* all of it */
+	uint64_t got[2];    /* stream bytes that it had read at its last look */
 	uint64_t unread[2]; /* bytes that a killed side had not read from its peer's ring */
 } seen;
 
@@ -58,13 +59,24 @@ uint64_t oracle_sent(unsigned int side)
 	return n;
 }
 
+/* What @side has read of its peer's ring in an epoch: of the one in use its state says so, which is
+ * ahead of what the peer was told. */
+static uint64_t consumed(const struct epoch *epoch, unsigned int side)
+{
+	const struct lane *lane = &sides[side].lane;
+
+	if (sides[side].lane_on && lane->own == epoch->half[side])
+		return lane->st->rx.cons.v;
+	return word(&epoch->half[side]->cons);
+}
+
 uint64_t oracle_got(unsigned int side)
 {
 	uint64_t n = kernel.pipe[!side].consumed;
 	unsigned int i;
 
 	for (i = 0; i < daemons.epochs; i++)
-		n += word(&daemons.epoch[i].half[side]->cons);
+		n += consumed(&daemons.epoch[i], side);
 	return n;
 }
 
@@ -85,6 +97,9 @@ void oracle_received(unsigned int side, const void *bytes, size_t len)
 
 	if (plan.hostile)
 		return;
+	SIM_REQUIRE(got >= seen.got[side], "side %u reads again from %lu on, having read %lu", side,
+		    got, seen.got[side]);
+	seen.got[side] = got;
 	SIM_REQUIRE(got + len <= sent, "side %u receives bytes %lu to %lu, but %lu were sent", side,
 		    got, got + len, sent);
 	for (done = 0; done < len; done += part) {
@@ -94,6 +109,16 @@ void oracle_received(unsigned int side, const void *bytes, size_t len)
 			    "side %u receives wrong bytes at %lu (length %zu)", side, got + done,
 			    part);
 	}
+}
+
+void oracle_consumed(unsigned int side)
+{
+	const struct lane *lane = &sides[side].lane;
+	const typeof(lane->st->rx) *rx = &lane->st->rx;
+
+	SIM_REQUIRE(word(&lane->own->cons) == rx->cons.v ||
+			    word(&lane->peer->arm_space) == rx->wake.rung_peer.space,
+		    "side %u keeps room back that its peer sleeps for", side);
 }
 
 void oracle_tcp_send(unsigned int side)

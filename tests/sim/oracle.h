@@ -27,6 +27,8 @@ void oracle_tcp_send(unsigned int side);
 const uint8_t *oracle_bytes(unsigned int side, uint64_t at, size_t *len);
 /* @side takes these bytes next. */
 void oracle_received(unsigned int side, const void *bytes, size_t len);
+/* … and given the room back, or kept it for now. */
+void oracle_consumed(unsigned int side);
 /* A receive of @side was told of the end: 0 for EOF, or -errno. */
 void oracle_end_told(unsigned int side, int rc);
 /* A send of @side failed. */

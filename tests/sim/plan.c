@@ -179,7 +179,7 @@ static void theme_small(struct side_plan *p)
 /* A process dies inside a lock while another one goes on. */
 static void theme_death(void)
 {
-	struct side_plan *p = &plan.side[sim_below(2)];
+	struct side_plan *p = &plan.side[sim_below(2)], *peer = &plan.side[p == plan.side];
 	bool loops = sim_chance(50);
 	unsigned int i;
 
@@ -201,6 +201,10 @@ static void theme_death(void)
 	p->pause_pct = 60;
 	p->pause_ticks = 5000;
 	p->on_ring = p->kill_moment == MOMENT_RINGING || sim_chance(30);
+	/* Small bites, so that room is kept back. */
+	p->receive_lo = 1;
+	p->receive_hi = 1 + sim_below(50);
+	peer->total_bytes = u64_min(peer->total_bytes, 40 * p->receive_hi);
 	plan.daemon_leaves = sim_chance(80);
 }
 
