@@ -7,6 +7,7 @@
 #include "client/demote.h"
 #include "client/fdtable.h"
 #include "client/stream.h"
+#include "core/lane_fast.h"
 #include "os/sys.h"
 #include "os/tcp.h"
 
@@ -84,6 +85,18 @@ EXPORT int shunt_fd(const struct shunt_stream *stream)
 	return ((const struct sock *)stream)->fd;
 }
 
+/* The piece at @at, if that is known: what the plan of a route would be. */
+static bool plan_fast(const uint8_t *at, const uint8_t *ring, size_t len,
+		      struct lane_plan *ret_plan)
+{
+	if (at)
+		*ret_plan = (struct lane_plan){
+			.limit = len,
+			.spans = {.pos = {(size_t)(at - ring)}, .len = {len}},
+		};
+	return at;
+}
+
 static ssize_t spans_to_iov(const struct lane_plan *plan, const uint8_t *ring,
 			    struct iovec *ret_iov)
 {
@@ -124,7 +137,8 @@ EXPORT ssize_t shunt_reserve(struct shunt_stream *stream, size_t len, struct iov
 
 	sock_lock_tx(sock);
 	if (len && on_lane(sock) && sock->sh->lane.tx.phase == TX_RING &&
-	    lane_tx_route(&sock->lane, len, &plan) == TX_VIA_RING) {
+	    (plan_fast(lane_tx_fast(&sock->lane, len), half_ring(sock->lane.own), len, &plan) ||
+	     lane_tx_route(&sock->lane, len, &plan) == TX_VIA_RING)) {
 		n = spans_to_iov(&plan, half_ring(sock->lane.own), ret_iov);
 		sock->reserved_epoch = sock->sh->lane.epoch;
 		hold(sock, &sock->reserved_bytes, (uint64_t)n);
@@ -160,7 +174,10 @@ EXPORT ssize_t shunt_peek(struct shunt_stream *stream, size_t len, struct iovec 
 	ssize_t n = -EAGAIN;
 
 	sock_lock_rx(sock);
-	if (len && on_lane(sock) && lane_rx_route(&sock->lane, len, &plan) == RX_VIA_RING) {
+	if (len && on_lane(sock) &&
+	    (plan_fast(lane_rx_fast(&sock->lane, len), half_ring_const(sock->lane.peer), len,
+		       &plan) ||
+	     lane_rx_route(&sock->lane, len, &plan) == RX_VIA_RING)) {
 		n = spans_to_iov(&plan, half_ring_const(sock->lane.peer), ret_iov);
 		sock->peeked_epoch = sock->sh->lane.epoch;
 		hold(sock, &sock->peeked_bytes, (uint64_t)n);

@@ -57,6 +57,7 @@ static void take_place(struct sock *sock)
 	struct sock_shared *sh = sock->sh;
 
 	sock->fork_place = 0;
+	sock->alone = false;
 	for (uint32_t i = 0; i < SOCK_HOLDERS; i++) {
 		struct holder *holder = &sh->holder[i];
 		uint32_t free = 0;

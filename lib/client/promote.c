@@ -281,6 +281,7 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 		lane_tx_close(&sock->lane);
 	sock_apply(sock, CONN_EV_PEER, REASON_NONE);
 	sock->sh->epochs++;
+	sock->alone = sock_sole_holder(sock);
 	/* Waiters in epoll sets see the bell before rx_ready lets the peer start. */
 	epset_sock_lane(sock);
 	lane_rx_ready(&sock->lane, sock_rx_busy(sock));

@@ -138,6 +138,7 @@ struct sock *sock_new(int fd)
 	sock->linger_guarded = false;
 	sock->reserved_bytes = sock->peeked_bytes = 0;
 	atomic_store(&sock->waiters, 0);
+	sock->alone = false;
 	sock->live = true;
 	return sock;
 }

@@ -74,6 +74,7 @@ struct sock {
 	uint32_t fork_place;	  /* the one taken for a child, while a fork is under way */
 	uint32_t next_free;	  /* while not live: the next free place, plus one */
 	_Atomic bool live;	  /* may be asked by anyone who visits all */
+	bool alone;		  /* no other process holds it, since the lane began */
 	uint32_t n_fds; /* descriptors of this socket in this process; under the table lock */
 	int fd;		/* one of them */
 	int bell_own, bell_peer;

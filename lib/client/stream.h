@@ -16,21 +16,8 @@ int stream_library_init(void);
 ssize_t sock_sendmsg(struct sock *sock, const struct msghdr *msg, int flags);
 ssize_t sock_recvmsg(struct sock *sock, struct msghdr *msg, int flags);
 
-static inline ssize_t sock_send(struct sock *sock, const void *buf, size_t len, int flags)
-{
-	struct iovec iov = {.iov_base = (void *)(uintptr_t)buf, .iov_len = len};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	return sock_sendmsg(sock, &msg, flags);
-}
-
-static inline ssize_t sock_recv(struct sock *sock, void *buf, size_t len, int flags)
-{
-	struct iovec iov = {.iov_base = buf, .iov_len = len};
-	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1};
-
-	return sock_recvmsg(sock, &msg, flags);
-}
+ssize_t sock_send(struct sock *sock, const void *buf, size_t len, int flags);
+ssize_t sock_recv(struct sock *sock, void *buf, size_t len, int flags);
 
 /* shutdown(2). Bytes sent before it arrive before the end of the stream. */
 int sock_shutdown(struct sock *sock, int how);

@@ -108,14 +108,20 @@ struct lane_plan {
 struct lane_state {
 	struct {
 		uint32_t phase;
-		uint8_t leaving;  /* end as soon as it is allowed */
-		uint8_t closed;	  /* no byte follows: shutdown or close */
 		uint8_t no_start; /* a pin forbids a start */
-		uint8_t fin;	  /* TCP has shown the peer's FIN, or an error */
-		uint8_t lost;
 		/* The peer's words as last validated. */
-		uint8_t peer_ready, peer_rx_ready, peer_rx_seen, peer_leave, peer_closing;
-		uint8_t peer_shut, peer_resume;
+		uint8_t peer_ready, peer_rx_ready, peer_rx_seen, peer_resume;
+		/* Whatever may end the segment, so that one look finds that nothing does. */
+		union {
+			struct {
+				uint8_t leaving; /* end as soon as it is allowed */
+				uint8_t closed;	 /* no byte follows: shutdown or close */
+				uint8_t fin;	 /* TCP has shown the peer's FIN, or an error */
+				uint8_t lost;
+				uint8_t peer_leave, peer_closing, peer_shut;
+			};
+			uint64_t ending;
+		};
 		uint64_t peer_seq;
 		uint64_t peer_rx_stop;
 		struct ring_off peer_cons;

@@ -6,6 +6,7 @@ bool covered[COVER_COUNT];
 static const char *const cover_names[COVER_COUNT] = {
 	[COVER_PROMOTED] = "promotion",
 	[COVER_RING_BYTES] = "bytes on a ring",
+	[COVER_FAST] = "the short way",
 	[COVER_BOTH_LANES] = "both lanes in one direction",
 	[COVER_EPOCHS] = "a further epoch",
 	[COVER_DRAINED] = "an epoch drained",

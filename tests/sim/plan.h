@@ -90,6 +90,7 @@ void plan_print(void);
 enum cover {
 	COVER_PROMOTED,	  /* an epoch begun on both sides */
 	COVER_RING_BYTES, /* bytes went over a ring */
+	COVER_FAST,	  /* … by core/lane_fast.h */
 	COVER_BOTH_LANES, /* … and over TCP too, one way */
 	COVER_EPOCHS,	  /* a second epoch */
 	COVER_DRAINED,	  /* a side found an epoch over */
