@@ -132,6 +132,16 @@ struct rx_try {
 		       * error of TCP's is kept for the next call */
 };
 
+/* A look found bytes on the ring. Receive lock. */
+static void rx_note_pace(struct sock *sock)
+{
+	const typeof(sock->sh->lane.rx) *rx = &sock->sh->lane.rx;
+	uint64_t sent = atomic_load_explicit(&sock->lane.own->prod, memory_order_relaxed);
+
+	pace_note(&sock->pace, ring_off_dist(rx->cons, rx->peer_prod), sent,
+		  spin_was_quick(&sock->spin));
+}
+
 /* Under the receive lock. Bytes > 0, 0 for EOF, RX_WAIT, RX_RETRY, RX_ENOUGH, or -errno. */
 static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 {
@@ -161,6 +171,7 @@ static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 	switch (route) {
 	case RX_VIA_RING:
 		ret_wait->more = sock->sh->lane.rx.peer_tx_end != OPT_NONE;
+		rx_note_pace(sock);
 		return rx_ring(sock, io, flags, &plan);
 	case RX_VIA_TCP:
 		if (partial && rx_at_mark(sock))
@@ -224,8 +235,11 @@ static ssize_t rx_attempt(struct sock *sock, const struct rx_try *try, bool *ret
 static ssize_t rx_lane(struct sock *sock, const struct rx_try *try)
 {
 	bool due;
-	ssize_t n = rx_attempt(sock, try, &due);
+	ssize_t n;
 
+	if (try->blocks)
+		pace_wait(&sock->pace);
+	n = rx_attempt(sock, try, &due);
 	if (!due)
 		return n;
 	if (n == RX_WAIT)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "client/slock.h"
+#include "client/spin.h"
 #include "os/clock.h"
 #include "os/futex.h"
 
@@ -8,13 +9,6 @@
 /* How often a sleeper looks whether the holder still lives. Chosen: rare enough to cost nothing. */
 #define SLOCK_CHECK_NS 20000000u
 
-static void cpu_relax(void)
-{
-#if defined(__x86_64__)
-	__builtin_ia32_pause();
-#endif
-}
-
 bool slock_lock_slow(struct slock *lock, uint32_t place, slock_dead_fn dead, void *arg)
 {
 	uint32_t word;
@@ -22,7 +16,7 @@ bool slock_lock_slow(struct slock *lock, uint32_t place, slock_dead_fn dead, voi
 	for (int i = 0; i < SLOCK_SPINS; i++) {
 		if (slock_try(lock, place))
 			return false;
-		cpu_relax();
+		spin_relax();
 	}
 	for (;;) {
 		word = atomic_load_explicit(&lock->word, memory_order_relaxed);

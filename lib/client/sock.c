@@ -134,6 +134,7 @@ struct sock *sock_new(int fd)
 	sock->rcv_timeout_ns = sock->snd_timeout_ns = 0;
 	sock->policy = (struct policy_state){0};
 	sock->spin = (struct spin_memory){0};
+	sock->pace = (struct pace){0};
 	sock->report_due = false;
 	sock->linger_guarded = false;
 	sock->reserved_bytes = sock->peeked_bytes = 0;

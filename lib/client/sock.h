@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "client/pace.h"
 #include "client/slock.h"
 #include "client/spin.h"
 #include "core/conn.h"
@@ -87,6 +88,7 @@ struct sock {
 	struct policy_state policy;
 	uint64_t began_ns; /* when the lane began; both locks */
 	struct spin_memory spin __attribute__((aligned(8)));
+	struct pace pace;     /* rx_lock */
 	bool linger_guarded;  /* SO_LINGER is {1, 0} for a backlog's sake; tx_lock */
 	struct linger linger; /* what the program had set */
 	/* An open reservation (tx_lock) and an open peek (rx_lock) of the native API. */

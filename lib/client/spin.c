@@ -25,23 +25,27 @@ void spin_init(void)
 	one_cpu = sysconf(_SC_NPROCESSORS_ONLN) <= 1;
 }
 
-static bool look(uint64_t budget_ns, bool (*moved)(void *arg), void *arg, bool *ret_gap)
+struct looked {
+	bool slow; /* the clock was looked at: a microsecond or two have passed */
+	bool gap;  /* this thread was not running for a while */
+};
+
+static bool look(uint64_t budget_ns, bool (*moved)(void *arg), void *arg, struct looked *ret)
 {
 	uint64_t start = 0, last = 0, now;
 
 	for (unsigned int i = 1;; i++) {
 		if (moved(arg))
 			return true;
-#if defined(__x86_64__)
-		__builtin_ia32_pause();
-#endif
+		spin_relax();
 		if (i % SPIN_CLOCK_EVERY)
 			continue;
 		now = clock_now_ns();
 		if (!start)
 			start = last = now;
+		ret->slow = true;
 		if (now - last > SPIN_GAP_NS)
-			*ret_gap = true;
+			ret->gap = true;
 		last = now;
 		if (now - start >= budget_ns)
 			return false;
@@ -91,20 +95,23 @@ bool spin_for(struct spin_memory *memory, bool (*moved)(void *arg), void *arg)
 {
 	uint64_t budget_ns = (uint64_t)session_settings.spin_us * 1000u;
 	struct spin_memory m = memory_load(memory);
-	bool hit, gap = false;
+	struct looked looked = {0};
+	bool hit;
 
 	if (!budget_ns || one_cpu)
 		return false;
 	if (!m.known)
 		m.skip = SPIN_SKIP_MIN;
+	m.quick = 0;
 	if (m.left) {
 		m.left--;
 		memory_store(memory, m);
 		return false;
 	}
-	hit = look(budget_ns, moved, arg, &gap);
+	hit = look(budget_ns, moved, arg, &looked);
+	m.quick = hit && !looked.slow;
 	/* After a gap somebody else needed this CPU, maybe the very process that we wait for. */
-	learn(&m, hit && !gap);
+	learn(&m, hit && !looked.gap);
 	memory_store(memory, m);
 	return hit;
 }
@@ -115,4 +122,9 @@ bool spin_for_many(size_t n, bool (*moved)(void *arg), void *arg)
 		__attribute__((tls_model("initial-exec"), aligned(8)));
 
 	return n <= SPIN_SOCKETS && spin_for(&memory, moved, arg);
+}
+
+bool spin_was_quick(const struct spin_memory *memory)
+{
+	return memory_load(memory).quick;
 }
