@@ -31,6 +31,8 @@ static void on_control(struct source *source, uint32_t events)
 
 	(void)events;
 	control_reap(&dev->control);
+	if (dev->stage == HOST_GOING)
+		host_device_settle(dev);
 	/* The last thing that the thread had to do: only now nothing refers to the object. */
 	if (dev->is_closed && control_is_idle(&dev->control)) {
 		loop_remove(&dev->control_source);
@@ -70,7 +72,7 @@ static void open_run(struct control_job *job)
 			dev->device = device_close(dev->device);
 	}
 	if (rc == 0) {
-		dev->look.device = dev->device;
+		host_look_init(dev);
 		host_look_run(&dev->look);
 	}
 	dev->open_error = rc;
@@ -239,6 +241,7 @@ void host_device_look(struct host_device *dev)
 /* Everything that the device has, in the order in which it depends on each other. */
 static void release(struct host_device *dev)
 {
+	cm_close(&dev->cm);
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool)
 			qp_pool_deinit(&dev->ports[i].pool);
@@ -268,6 +271,8 @@ static bool is_busy(const struct host_device *dev)
 {
 	if (dev->is_opening || dev->look.in_flight || dev->probe.in_flight)
 		return true;
+	if (dev->has_cm && !cm_is_quiet(&dev->cm))
+		return true;
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool && !qp_pool_is_quiet(&dev->ports[i].pool))
 			return true;
@@ -280,6 +285,7 @@ static void detach(struct host_device *dev)
 {
 	struct ibv_async_event event;
 
+	loop_remove(&dev->cm_source);
 	if (!dev->event_source.loop)
 		return;
 	loop_remove(&dev->event_source);
@@ -299,6 +305,9 @@ void host_device_settle(struct host_device *dev)
 
 static void stop_all(struct host_device *dev)
 {
+	/* Its links give their queue pairs back to the pools, which take them also when stopped. */
+	if (dev->has_cm)
+		cm_stop(&dev->cm);
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool)
 			qp_pool_stop(&dev->ports[i].pool);
@@ -333,6 +342,8 @@ void host_device_tick(struct host_device *dev, uint64_t now_ns)
 		else
 			host_open(dev);
 	}
+	if (dev->has_cm)
+		cm_tick(&dev->cm, now_ns);
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool)
 			qp_pool_tick(&dev->ports[i].pool, now_ns);

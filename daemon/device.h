@@ -6,6 +6,7 @@
 
 #include "base/list.h"
 #include "core/pool_size.h"
+#include "fabric/cm.h"
 #include "fabric/control.h"
 #include "fabric/cq.h"
 #include "fabric/device.h"
@@ -64,6 +65,8 @@ struct host_facts {
 	bool has_gid;
 	struct gid gid; /* the one to use */
 	char netdev[IF_NAMESIZE];
+	uint16_t cm_port; /* where links of other daemons are listened for; 0: nowhere */
+	int cm_error;	  /* why not: -errno */
 };
 
 struct host_port {
@@ -75,6 +78,9 @@ struct host_port {
 struct host_look {
 	struct control_job job;
 	struct device *device;
+	struct cm *cm;
+	struct control *control;
+	int cm_error; /* of opening it */
 	uint32_t n;
 	struct host_facts facts[HOST_PORTS_MAX];
 	int error;
@@ -111,6 +117,9 @@ struct host_device {
 	struct device *device;
 	struct source event_source;
 	struct cq_set cqs;
+	struct cm cm; /* the control thread's until has_cm */
+	bool has_cm;
+	struct source cm_source;
 
 	uint32_t n_ports;
 	struct host_port ports[HOST_PORTS_MAX];
@@ -153,7 +162,8 @@ const char *host_stage_name(enum host_stage stage);
 
 /* Submit a look; its results arrive in host_device_looked(). */
 void host_look_start(struct host_device *dev);
-/* Look, on the control thread. */
+/* Prepare dev->look, and look, on the control thread. */
+void host_look_init(struct host_device *dev);
 void host_look_run(struct host_look *look);
 /* The facts of dev->look are there: take them over. Whether a port came up or got another GID. */
 bool host_look_apply(struct host_device *dev);

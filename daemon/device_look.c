@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/util.h"
 #include "device.h"
+#include "devices_impl.h"
 #include "fabric/netlink.h"
 #include "os/log.h"
 
@@ -30,6 +31,35 @@ static void look_at_gids(const struct device *device, struct host_facts *facts)
 		facts->netdev[0] = '\0';
 }
 
+/* Links may come in on every address that a port has, be it up or down just now. */
+static void listen_on_all(struct host_look *look)
+{
+	union gid_address kept[HOST_PORTS_MAX];
+	size_t n = 0;
+
+	if (!look->cm->channel)
+		look->cm_error = cm_open(look->cm, look->device, look->control);
+	for (uint32_t i = 0; i < look->n; i++) {
+		struct host_facts *facts = &look->facts[i];
+
+		if (!facts->has_gid || facts->gid.address.any.sa_family == AF_UNSPEC)
+			continue;
+		facts->cm_error = look->cm_error;
+		if (look->cm_error == 0)
+			facts->cm_error = cm_listen(look->cm, &facts->gid.address, &facts->cm_port);
+		kept[n++] = facts->gid.address;
+	}
+	if (look->cm_error == 0)
+		cm_unlisten(look->cm, kept, n);
+}
+
+void host_look_init(struct host_device *dev)
+{
+	dev->look.device = dev->device;
+	dev->look.cm = &dev->cm;
+	dev->look.control = &dev->control;
+}
+
 void host_look_run(struct host_look *look)
 {
 	uint32_t ports = (uint32_t)u64_min(look->device->info.ports, HOST_PORTS_MAX);
@@ -49,6 +79,8 @@ void host_look_run(struct host_look *look)
 		look_at_gids(look->device, facts);
 		look->n++;
 	}
+	if (look->device->info.rc)
+		listen_on_all(look);
 }
 
 static bool same_gid(const struct host_facts *a, const struct host_facts *b)
@@ -56,6 +88,15 @@ static bool same_gid(const struct host_facts *a, const struct host_facts *b)
 	return a->has_gid == b->has_gid &&
 	       (!a->has_gid || (a->gid.type == b->gid.type && a->gid.index == b->gid.index &&
 				memcmp(&a->gid.raw, &b->gid.raw, sizeof(a->gid.raw)) == 0));
+}
+
+/* Once, when it begins. */
+static void tell_listener(const struct host_device *dev, const struct host_facts *old,
+			  const struct host_facts *now)
+{
+	if (now->cm_error && now->cm_error != old->cm_error)
+		log_warning("RDMA device %s: no link can come in on port %u: %s", dev->name,
+			    now->port.number, strerror(-now->cm_error));
 }
 
 static void tell_state(const struct host_device *dev, const struct host_facts *facts)
@@ -67,6 +108,12 @@ static void tell_state(const struct host_device *dev, const struct host_facts *f
 	log_info("RDMA device %s: port %u is %s (%s, %s%s%s)", dev->name, facts->port.number,
 		 port_state_name(facts->port.state), fabric_transport_name(facts->port.transport),
 		 text, facts->netdev[0] ? " on " : "", facts->netdev);
+}
+
+static void on_cm(struct source *source, uint32_t events)
+{
+	(void)events;
+	cm_poll(&container_of(source, struct host_device, cm_source)->cm);
 }
 
 bool host_look_apply(struct host_device *dev)
@@ -82,10 +129,14 @@ bool host_look_apply(struct host_device *dev)
 
 		if (is_first || old->port.state != now->port.state || moved)
 			tell_state(dev, now);
+		tell_listener(dev, old, now);
 		better |= up && (old->port.state != IBV_PORT_ACTIVE || moved);
 		*old = *now;
 	}
 	dev->n_ports = look->n;
+	if (!dev->has_cm && look->cm_error == 0 && cm_fd(&dev->cm) >= 0)
+		dev->has_cm = loop_add(dev->owner->loop, &dev->cm_source, cm_fd(&dev->cm),
+				       EPOLLIN | EPOLLET, on_cm) == 0;
 	return better;
 }
 
@@ -125,6 +176,6 @@ void host_look_start(struct host_device *dev)
 		return;
 	}
 	look->job = (struct control_job){.run = look_run, .done = look_done};
-	look->device = dev->device;
+	host_look_init(dev);
 	look->in_flight = control_submit(&dev->control, &look->job) == 0;
 }

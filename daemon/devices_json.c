@@ -52,6 +52,10 @@ static json_t *port_json(const struct host_port *port)
 			 "gid_type", facts->has_gid ? gid_type_name(facts->gid.type) : "");
 	if (json && facts->has_gid)
 		json_object_set_new(json, "gid_index", number(facts->gid.index));
+	if (json && facts->cm_port)
+		json_object_set_new(json, "cm_port", number(facts->cm_port));
+	if (json && facts->cm_error)
+		json_object_set_new(json, "cm_error", json_string(strerror(-facts->cm_error)));
 	if (json && port->has_pool)
 		json_object_set_new(json, "pool", pool_json(&port->pool));
 	return json;
