@@ -20,6 +20,9 @@
 #define LOOK_MIN_NS 20000
 #define LOOK_MAX_NS 2000000
 
+/* How often a port is asked whether it is still there, while a message is under way. Chosen. */
+#define ASK_PORT_NS 200000000ull
+
 #define PAGE_BYTES 4096u
 
 enum message { MESSAGE_REFERENCE, MESSAGE_INLINE, MESSAGE_COUNT };
@@ -158,15 +161,30 @@ static void look(struct verify_run *run)
 	}
 }
 
-/* Wait until @message has been sent and has arrived, until one of them failed, or until the
- * deadline. */
+/* Whether the port that the messages went over is still there. */
+static bool is_active(const struct verify_run *run)
+{
+	struct port port;
+
+	return device_port(run->device, run->result->port, &port) == 0 &&
+	       port.state == IBV_PORT_ACTIVE;
+}
+
+/* Wait until @message has been sent and has arrived, until one of them failed, until the port is
+ * gone (a removal should not have to wait for us), or until the deadline. */
 static void await(struct verify_run *run, enum message message)
 {
-	uint64_t deadline_ns = clock_now_ns() + VERIFY_DEADLINE_NS;
+	uint64_t start_ns = clock_now_ns(), ask_at_ns = start_ns + ASK_PORT_NS;
 	struct timespec pause = {.tv_nsec = LOOK_MIN_NS};
 
 	for (;;) {
-		bool is_late = clock_now_ns() >= deadline_ns;
+		uint64_t now_ns = clock_now_ns();
+		bool is_late = now_ns >= start_ns + VERIFY_DEADLINE_NS;
+
+		if (now_ns >= ask_at_ns) {
+			is_late = is_late || !is_active(run);
+			ask_at_ns = now_ns + ASK_PORT_NS;
+		}
 
 		look(run);
 		if (run->is_sent[message] && run->sent[message].status != IBV_WC_SUCCESS)
@@ -211,15 +229,6 @@ static bool is_intact(const struct verify_run *run, enum message message, uint32
 			return false;
 	}
 	return true;
-}
-
-/* Whether the port that the messages went over is still there. */
-static bool is_active(const struct verify_run *run)
-{
-	struct port port;
-
-	return device_port(run->device, run->result->port, &port) == 0 &&
-	       port.state == IBV_PORT_ACTIVE;
 }
 
 /* Whose fault it is that an inline send failed that had been taken. */

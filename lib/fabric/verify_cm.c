@@ -10,6 +10,9 @@
 #include "os/sys.h"
 #include "os/syswait.h"
 
+/* For all steps of connecting. Chosen: a slow machine takes a tenth of it. */
+#define CONNECT_DEADLINE_NS (2 * VERIFY_DEADLINE_NS)
+
 /* For librdmacm's own steps; the kernel's answer about ourselves is immediate. Chosen. */
 #define RESOLVE_MS 1000
 
@@ -25,11 +28,10 @@ static int say(const struct verify_cm *cm, const char *what, int rc)
 }
 
 /*
- * Wait for the next event. @ret_event is to be acknowledged. 0, -ETIMEDOUT after @deadline_ns, or
+ * Wait for the next event. @ret_event is to be acknowledged. 0, -ETIMEDOUT after the deadline, or
  * -errno.
  */
-static int next_event(const struct verify_cm *cm, uint64_t deadline_ns,
-		      struct rdma_cm_event **ret_event)
+static int next_event(const struct verify_cm *cm, struct rdma_cm_event **ret_event)
 {
 	struct pollfd poll_fd = {.fd = cm->channel->fd, .events = POLLIN};
 	int rc;
@@ -38,10 +40,10 @@ static int next_event(const struct verify_cm *cm, uint64_t deadline_ns,
 		uint64_t now_ns = clock_now_ns();
 		struct timespec wait;
 
-		if (now_ns >= deadline_ns)
+		if (now_ns >= cm->deadline_ns)
 			return -ETIMEDOUT;
-		wait.tv_sec = (time_t)((deadline_ns - now_ns) / 1000000000);
-		wait.tv_nsec = (long)((deadline_ns - now_ns) % 1000000000);
+		wait.tv_sec = (time_t)((cm->deadline_ns - now_ns) / 1000000000);
+		wait.tv_nsec = (long)((cm->deadline_ns - now_ns) % 1000000000);
 		rc = sys_ppoll(&poll_fd, 1, &wait, NULL);
 		if (rc < 0 && rc != -EINTR)
 			return rc;
@@ -57,7 +59,7 @@ static int next_event(const struct verify_cm *cm, uint64_t deadline_ns,
 static int expect(const struct verify_cm *cm, enum rdma_cm_event_type wanted, const char *what)
 {
 	struct rdma_cm_event *event;
-	int rc = next_event(cm, clock_now_ns() + VERIFY_DEADLINE_NS, &event);
+	int rc = next_event(cm, &event);
 
 	if (rc < 0)
 		return say(cm, what, rc);
@@ -158,13 +160,12 @@ static int answer(struct verify_cm *cm, struct rdma_cm_id *acceptor)
 /* From the request on: accept it, until both ends say that they are connected. */
 static int establish(struct verify_cm *cm)
 {
-	uint64_t deadline_ns = clock_now_ns() + VERIFY_DEADLINE_NS;
 	int rc, established = 0;
 
 	while (established < 2) {
 		struct rdma_cm_event *event;
 
-		rc = next_event(cm, deadline_ns, &event);
+		rc = next_event(cm, &event);
 		if (rc < 0)
 			return say(cm, "connecting to itself", rc);
 		if (event->event == RDMA_CM_EVENT_CONNECT_REQUEST && !cm->acceptor) {
@@ -189,7 +190,9 @@ int verify_cm_connect(struct verify_cm *cm, const struct verify_pair *pair,
 {
 	int rc, flags;
 
-	*cm = (struct verify_cm){.detail = detail, .pair = pair};
+	*cm = (struct verify_cm){.deadline_ns = clock_now_ns() + CONNECT_DEADLINE_NS,
+				 .detail = detail,
+				 .pair = pair};
 	errno = 0;
 	cm->channel = rdma_create_event_channel();
 	if (!cm->channel)

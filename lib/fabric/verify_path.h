@@ -20,6 +20,7 @@ struct verify_path {
 struct verify_cm {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener, *dialer, *acceptor;
+	uint64_t deadline_ns;
 	char *detail; /* where to say what failed */
 	const struct verify_pair *pair;
 };
@@ -37,7 +38,7 @@ int verify_connect(const struct verify_pair *pair, const struct verify_path *pat
 
 /*
  * Connect the sender of @pair to the receiver through librdmacm, over the address of @path, which
- * must lead to the device named @name. At most VERIFY_DEADLINE_NS for each step. 0, or -errno with
+ * must lead to the device named @name. At most twice VERIFY_DEADLINE_NS. 0, or -errno with
  * the reason in @detail. verify_cm_close() in any case.
  */
 int verify_cm_connect(struct verify_cm *cm, const struct verify_pair *pair,
