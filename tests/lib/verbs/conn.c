@@ -206,7 +206,7 @@ void conn_adopt(int fd)
 		close(fd);
 }
 
-struct conn *conn_get(const char *socket)
+DBL_API struct conn *conn_get(const char *socket)
 {
 	struct list *node;
 	struct conn *conn;
@@ -231,7 +231,7 @@ struct conn *conn_get(const char *socket)
 	return conn;
 }
 
-void conn_put(struct conn *conn)
+DBL_API void conn_put(struct conn *conn)
 {
 	if (!conn || --conn->refs > 0)
 		return;
@@ -239,7 +239,7 @@ void conn_put(struct conn *conn)
 		destroy(conn);
 }
 
-int conn_send(struct conn *conn, const struct wire *wire, const void *payload)
+DBL_API int conn_send(struct conn *conn, const struct wire *wire, const void *payload)
 {
 	int rc;
 

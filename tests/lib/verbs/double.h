@@ -60,8 +60,6 @@
  * of processes), fault; cm_* make librdmacm. host.h and ../verbs_host.py are for tests.
  */
 
-#define DBL_API __attribute__((visibility("default")))
-
 /* Everything below is under this. */
 extern DBL_API pthread_mutex_t dbl_lock;
 
@@ -187,6 +185,7 @@ struct dbl_qp {
 	unsigned retries, rnr_retries;
 	uint32_t send_psn;
 	bool completed_early;
+	bool must_listen; /* iWARP, passive: the first word is the other's */
 
 	/* Responder. */
 	uint32_t expect_psn, last_status;
@@ -194,7 +193,8 @@ struct dbl_qp {
 
 	unsigned async_reported;
 	bool broken;  /* its CQ overran */
-	bool settled; /* ERR has been told to whom it concerns */
+	bool settled; /* in ERR, and flushed once */
+	bool told;    /* iWARP: the CM knows that it is over */
 };
 
 /*

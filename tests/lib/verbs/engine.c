@@ -24,7 +24,7 @@
 #include "fabric.h"
 #include "transport.h"
 
-pthread_mutex_t dbl_lock = PTHREAD_MUTEX_INITIALIZER;
+DBL_API pthread_mutex_t dbl_lock = PTHREAD_MUTEX_INITIALIZER;
 DBL_API const struct dbl_cm_hooks *dbl_cm_hooks;
 
 /* Serializes start and stop; taken before dbl_lock. */
@@ -39,7 +39,7 @@ static struct {
 	struct engine_source wake, listener, watch;
 } engine = {.epoll_fd = -1};
 
-uint64_t dbl_now_ns(void)
+DBL_API uint64_t dbl_now_ns(void)
 {
 	struct timespec now;
 
@@ -47,21 +47,21 @@ uint64_t dbl_now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-const char *dbl_dir(void)
+DBL_API const char *dbl_dir(void)
 {
 	const char *dir = getenv("VERBS_DOUBLE_DIR");
 
 	return dir && *dir ? dir : NULL;
 }
 
-int dbl_unsupported(const char *what)
+DBL_API int dbl_unsupported(const char *what)
 {
 	fprintf(stderr, "verbs double: %s is not supported\n", what);
 	errno = EOPNOTSUPP;
 	return EOPNOTSUPP;
 }
 
-void dbl_count_up(int fd)
+DBL_API void dbl_count_up(int fd)
 {
 	uint64_t one = 1;
 
@@ -69,7 +69,7 @@ void dbl_count_up(int fd)
 		;
 }
 
-int dbl_count_down(int fd)
+DBL_API int dbl_count_down(int fd)
 {
 	uint64_t one;
 

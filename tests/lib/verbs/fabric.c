@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "double.h"
+#include "engine.h"
 #include "fabric.h"
 
 /* The lowest QP number given out; 0 and 1 are the management QPs of every port. */
@@ -24,7 +25,7 @@ void fabric_path(const char *folder, const char *name, char ret_path[PATH_MAX])
 	}
 }
 
-uint64_t fabric_own_host(void)
+DBL_API uint64_t fabric_own_host(void)
 {
 	char real[PATH_MAX];
 	uint64_t hash = 0xcbf29ce484222325u;
@@ -163,13 +164,14 @@ static void cm_name(uint64_t host, const uint8_t ip[16], uint16_t port, char nam
 /* Whether a process listens on the socket still: what it left behind when killed is nobody's. */
 static bool is_alive(const char *socket)
 {
-	char path[PATH_MAX];
+	int fd = engine_dial(socket);
 
-	fabric_path("sock", socket, path);
-	return access(path, F_OK) == 0;
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0 || fd == -EAGAIN;
 }
 
-int fabric_publish_cm(const uint8_t ip[16], uint16_t port, const char *socket)
+DBL_API int fabric_publish_cm(const uint8_t ip[16], uint16_t port, const char *socket)
 {
 	char name[64], holder[FABRIC_SOCKET_MAX];
 	int rc;
@@ -183,7 +185,7 @@ int fabric_publish_cm(const uint8_t ip[16], uint16_t port, const char *socket)
 	return rc == -EEXIST ? -EADDRINUSE : rc;
 }
 
-void fabric_forget_cm(const uint8_t ip[16], uint16_t port)
+DBL_API void fabric_forget_cm(const uint8_t ip[16], uint16_t port)
 {
 	char name[64];
 
@@ -191,8 +193,8 @@ void fabric_forget_cm(const uint8_t ip[16], uint16_t port)
 	forget("cm", name);
 }
 
-int fabric_find_cm(uint64_t host, const uint8_t ip[16], uint16_t port,
-		   char ret_socket[FABRIC_SOCKET_MAX])
+DBL_API int fabric_find_cm(uint64_t host, const uint8_t ip[16], uint16_t port,
+			   char ret_socket[FABRIC_SOCKET_MAX])
 {
 	static const uint8_t any[16];
 	char name[64];
@@ -274,7 +276,7 @@ static int find_place(const struct wanted *wanted, struct fabric_place *ret_plac
 	return rc;
 }
 
-int fabric_find_gid(const uint8_t raw[16], struct fabric_place *ret_place)
+DBL_API int fabric_find_gid(const uint8_t raw[16], struct fabric_place *ret_place)
 {
 	return find_place(&(struct wanted){.gid = raw}, ret_place);
 }
@@ -284,7 +286,7 @@ int fabric_find_lid(uint16_t lid, struct fabric_place *ret_place)
 	return find_place(&(struct wanted){.lid = lid}, ret_place);
 }
 
-int fabric_find_ip(const uint8_t raw[16], struct fabric_place *ret_place)
+DBL_API int fabric_find_ip(const uint8_t raw[16], struct fabric_place *ret_place)
 {
 	return find_place(&(struct wanted){.ip = raw}, ret_place);
 }

@@ -170,8 +170,8 @@ static int open_locked(void)
 	return fd;
 }
 
-bool fault_take(const char *point, const char *device, uint64_t amount, const char *what,
-		struct fault *ret_fault)
+DBL_API bool fault_take(const char *point, const char *device, uint64_t amount, const char *what,
+			struct fault *ret_fault)
 {
 	char text[FILE_MAX_BYTES], *rest = text, *line, *out_text = NULL;
 	size_t out_length = 0;
@@ -206,7 +206,7 @@ bool fault_take(const char *point, const char *device, uint64_t amount, const ch
 	return due;
 }
 
-int fault_errno(const char *point, const char *device)
+DBL_API int fault_errno(const char *point, const char *device)
 {
 	struct fault fault;
 

@@ -179,7 +179,7 @@ static void enter(struct dbl_qp *qp, enum ibv_qp_state to)
 		requester_reset(qp);
 		qp->sq_tail = qp->sq_next = qp->sq_head;
 		qp->rq_tail = qp->rq_next = qp->rq_head;
-		qp->any_received = qp->settled = false;
+		qp->any_received = qp->settled = qp->told = false;
 	}
 	qp->attr.qp_state = to;
 	engine_wake();

@@ -4,7 +4,8 @@
 
 #include "personality.h"
 
-#define SOFT (QUIRK_KERNEL_QUEUES)
+#define SOFT (QUIRK_KERNEL_QUEUES | QUIRK_NO_LATE_FLUSH)
+#define RXE (SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH | QUIRK_RXE_ERRORS)
 /* What every iWARP device shares. */
 #define IWARP (QUIRK_NO_IMM | QUIRK_EARLY_COMPLETION)
 
@@ -73,16 +74,14 @@ static const struct personality rows[] = {
 	 16384, 0, 30, 16384, 16384, 65535, 65536},
 	/* rxe/rxe.c, validate_send_wr(); kernel rxe_qp.c: room = max(16 × SGEs, ask); 512, once
 	   400. */
-	{"rxe", "rdma_rxe", NET_ROCE, 0xffffff, 0, "0.0.0",
-	 SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH, rule_sge_floor, 512, EINVAL, 1048576,
-	 0, 32, 1048560, 1048576, 32767, 524287},
-	{"rxe-old", "rdma_rxe", NET_ROCE, 0xffffff, 0, "0.0.0",
-	 SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH, rule_sge_floor, 400, EINVAL, 1048576,
-	 0, 32, 65520, 1048576, 32767, 262144},
+	{"rxe", "rdma_rxe", NET_ROCE, 0xffffff, 0, "0.0.0", RXE, rule_sge_floor, 512, EINVAL,
+	 1048576, 0, 32, 1048560, 1048576, 32767, 524287},
+	{"rxe-old", "rdma_rxe", NET_ROCE, 0xffffff, 0, "0.0.0", RXE, rule_sge_floor, 400, EINVAL,
+	 1048576, 0, 32, 65520, 1048576, 32767, 262144},
 	/* siw/siw.c: SIW_MAX_INLINE; no flush after a break (seen), query tells the constant. */
 	{"siw", "siw", NET_IWARP, 0x626d74, 1, "1.0.0",
-	 SOFT | IWARP | QUIRK_POST_CONST | QUIRK_QUERY_CONST | QUIRK_NO_FLUSH, rule_echo, 80,
-	 -EINVAL, 32768, 0, 6, 102400, 102400, 1638400, 1024000},
+	 SOFT | IWARP | QUIRK_POST_CONST | QUIRK_QUERY_CONST | QUIRK_NO_FLUSH | QUIRK_SIW_ERRORS,
+	 rule_echo, 80, -EINVAL, 32768, 0, 6, 102400, 102400, 1638400, 1024000},
 	/* mthca/verbs.c: NULL without errno over 1024; kernel mthca_qp.c: descriptors up to 1008.
 	 */
 	{"mthca", "ib_mthca", NET_IB, 0x02c9, 25208, "5.3.0", QUIRK_REMOVAL_FATAL, rule_mthca, 972,

@@ -75,6 +75,10 @@ enum personality_quirk {
 	QUIRK_REMOVAL_FATAL = 1u << 10,	  /* removal raises DEVICE_FATAL and takes the device from
 					     under the program; else removal waits for closing */
 	QUIRK_KERNEL_QUEUES = 1u << 11,	  /* queues are the kernel's memory: no memlock for them */
+	QUIRK_NO_LATE_FLUSH = 1u << 12,	  /* receives posted in ERR are never completed */
+	QUIRK_RXE_ERRORS = 1u << 13,	  /* a bad lkey: flush error; a receive that is too small:
+					     remote operation error, local QP operation error */
+	QUIRK_SIW_ERRORS = 1u << 14,	  /* a bad lkey: local QP operation error */
 };
 
 struct personality {
@@ -87,8 +91,9 @@ struct personality {
 
 	/* Send queue and inline. */
 	personality_rule rule;
-	uint32_t limit;	    /* most inline bytes of an RC QP */
-	int oversize;	    /* what an oversized inline post returns; sign included */
+	uint32_t limit; /* most inline bytes of an RC QP */
+	int oversize;	/* what an oversized inline post returns; all errors of a post have its sign
+			 */
 	uint32_t max_qp_wr; /* as ibv_query_device says */
 	uint32_t wqebb;	    /* see struct sizing; 0 if the rule needs none */
 	uint32_t max_sge;

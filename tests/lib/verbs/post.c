@@ -127,6 +127,12 @@ static int queue_send(struct dbl_qp *qp, const struct ibv_send_wr *wr, uint64_t 
 	return 0;
 }
 
+/* Providers whose posts return negative errors do so for all of them. */
+static int with_sign(const struct dbl_qp *qp, int error)
+{
+	return qp->device->p->oversize < 0 && error > 0 ? -error : error;
+}
+
 static int post_one_send(struct dbl_qp *qp, const struct ibv_send_wr *wr)
 {
 	uint64_t length = total_length(wr->sg_list, wr->num_sge);
@@ -136,7 +142,7 @@ static int post_one_send(struct dbl_qp *qp, const struct ibv_send_wr *wr)
 	if (fault_take("post_send", qp->device->desc.name, length, NULL, &fault))
 		return (int)fault.value;
 	rc = check_send(qp, wr, length);
-	return rc ? rc : queue_send(qp, wr, length);
+	return with_sign(qp, rc ? rc : queue_send(qp, wr, length));
 }
 
 int dbl_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
@@ -165,14 +171,14 @@ static int post_one_recv(struct dbl_qp *qp, const struct ibv_recv_wr *wr)
 	if (fault_take("post_recv", qp->device->desc.name, 0, NULL, &fault))
 		return (int)fault.value;
 	if (qp->attr.qp_state == IBV_QPS_RESET)
-		return EINVAL;
+		return with_sign(qp, EINVAL);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->init.cap.max_recv_sge)
-		return EINVAL;
+		return with_sign(qp, EINVAL);
 	if (qp->rq_head - qp->rq_tail >= qp->rq_size)
-		return ENOMEM;
+		return with_sign(qp, ENOMEM);
 	slot = dbl_recv_slot(qp, qp->rq_head);
 	if (copy_sges(&slot->sges, wr->sg_list, wr->num_sge))
-		return ENOMEM;
+		return with_sign(qp, ENOMEM);
 	slot->wr_id = wr->wr_id;
 	slot->sge_count = (unsigned)wr->num_sge;
 	qp->rq_head++;

@@ -192,6 +192,8 @@ DBL_API int ibv_destroy_qp(struct ibv_qp *ibv)
 	unsigned reported;
 
 	pthread_mutex_lock(&dbl_lock);
+	if (transport_is_iwarp(qp) && qp->attr.qp_state == IBV_QPS_RTS)
+		transport_terminate(qp);
 	requester_reset(qp);
 	list_unlink(&qp->link);
 	fabric_forget_qp(qp->device->desc.guid, ibv->qp_num);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,15 +25,10 @@
 #define OPCODE_UNDEFINED 0x7f
 #define LENGTH_UNDEFINED 0xdeadbeefu
 
-static bool is_iwarp(const struct dbl_qp *qp)
-{
-	return qp->device->p->net == NET_IWARP;
-}
-
 /* Local ACK timeout: 4.096 µs × 2^timeout; 0 is never. */
 static uint64_t ack_timeout_ns(const struct dbl_qp *qp)
 {
-	if (is_iwarp(qp))
+	if (transport_is_iwarp(qp))
 		return IWARP_REPEAT_NS;
 	return qp->attr.timeout ? 4096ull << qp->attr.timeout : 0;
 }
@@ -141,7 +137,7 @@ static bool can_leave(struct dbl_qp *qp)
 
 	if (!device_port_is_up(qp->device, num))
 		return false;
-	return is_iwarp(qp) || !qp->attr.ah_attr.is_global ||
+	return transport_is_iwarp(qp) || !qp->attr.ah_attr.is_global ||
 	       port->gids[qp->attr.ah_attr.grh.sgid_index].valid;
 }
 
@@ -213,6 +209,16 @@ static bool suffer(struct dbl_qp *qp, const struct fault *fault, uint64_t now_ns
 	return false;
 }
 
+/* A key, right or bound of the program's own is wrong. */
+static enum ibv_wc_status bad_key_status(const struct dbl_qp *qp)
+{
+	if (qp->device->p->quirks & QUIRK_RXE_ERRORS)
+		return IBV_WC_WR_FLUSH_ERR;
+	if (qp->device->p->quirks & QUIRK_SIW_ERRORS)
+		return IBV_WC_LOC_QP_OP_ERR;
+	return IBV_WC_LOC_PROT_ERR;
+}
+
 /* Send request `sq_next`, for the first time or again. */
 static void transmit(struct dbl_qp *qp, uint64_t now_ns, bool may_suffer)
 {
@@ -221,6 +227,12 @@ static void transmit(struct dbl_qp *qp, uint64_t now_ns, bool may_suffer)
 	uint8_t *data = wqe->data;
 	struct fault fault;
 
+	if (qp->must_listen && !qp->any_received) {
+		fprintf(stderr, "verbs double: iWARP QP %u spoke before its dialler did\n",
+			qp->ibv.qp_num);
+		fail(qp, IBV_WC_FATAL_ERR);
+		return;
+	}
 	if (may_suffer && fault_take("send", qp->device->desc.name, wqe->length, NULL, &fault)) {
 		if (suffer(qp, &fault, now_ns))
 			return;
@@ -233,7 +245,7 @@ static void transmit(struct dbl_qp *qp, uint64_t now_ns, bool may_suffer)
 	if (!data && !reads)
 		data = gather(qp, wqe);
 	if (!data && !reads) {
-		fail(qp, IBV_WC_LOC_PROT_ERR);
+		fail(qp, bad_key_status(qp));
 		return;
 	}
 	put_on_wire(qp, wqe, data, reads ? 0 : partial ? wqe->length / 2 : wqe->length);
@@ -275,7 +287,7 @@ static void complete_early(struct dbl_qp *qp)
 /* The deadline of what is on its way has passed. */
 static void expire(struct dbl_qp *qp, uint64_t now_ns)
 {
-	bool forever = is_iwarp(qp) ||
+	bool forever = transport_is_iwarp(qp) ||
 		       (qp->attr.retry_cnt == 7 && (qp->device->p->quirks & QUIRK_RETRY7_FOREVER));
 
 	if (qp->wait != WAIT_ACK) {
@@ -295,7 +307,9 @@ static void expire(struct dbl_qp *qp, uint64_t now_ns)
 
 static void flush(struct dbl_qp *qp)
 {
-	while (qp->rq_next != qp->rq_head) {
+	bool late = qp->settled && (qp->device->p->quirks & QUIRK_NO_LATE_FLUSH);
+
+	while (!late && qp->rq_next != qp->rq_head) {
 		struct dbl_wc wc = {
 			.wc = {.wr_id = dbl_recv_slot(qp, qp->rq_next)->wr_id,
 			       .status = IBV_WC_WR_FLUSH_ERR,
@@ -350,7 +364,7 @@ static void settle(struct dbl_qp *qp)
 	if (qp->settled)
 		return;
 	qp->settled = true;
-	if (is_iwarp(qp) && dbl_cm_hooks)
+	if (transport_is_iwarp(qp) && !qp->told && dbl_cm_hooks)
 		dbl_cm_hooks->qp_broke(qp->device, qp->ibv.qp_num);
 }
 

@@ -18,11 +18,6 @@
 /* Not an answer: the request is swallowed. */
 #define WIRE_SILENCE 99u
 
-static bool is_iwarp(const struct dbl_qp *qp)
-{
-	return qp->device->p->net == NET_IWARP;
-}
-
 static void answer(struct conn *conn, const struct dbl_qp *qp, struct wire *reply,
 		   const uint8_t *payload)
 {
@@ -98,6 +93,8 @@ static uint32_t take_send(struct dbl_qp *qp, const struct wire *wire, const uint
 	if (wire->payload != wire->length)
 		return WIRE_SILENCE;
 	status = scatter(qp, payload, wire->length);
+	if (status != IBV_WC_SUCCESS && (qp->device->p->quirks & QUIRK_RXE_ERRORS))
+		status = IBV_WC_LOC_QP_OP_ERR;
 	complete_recv(qp, wire, status);
 	if (status == IBV_WC_SUCCESS)
 		return WIRE_OK;
@@ -111,7 +108,8 @@ static bool remote(struct dbl_qp *qp, const struct wire *wire, unsigned access, 
 	*ret_to = NULL;
 	if (wire->length == 0)
 		return true;
-	if (!(qp->attr.qp_access_flags & access))
+	/* iWARP: the region's rights alone count, since nobody asks the QP's. */
+	if (!(qp->attr.qp_access_flags & access) && !transport_is_iwarp(qp))
 		return false;
 	*ret_to = resource_remote(qp->ibv.pd, wire->rkey, wire->remote_addr, wire->length, access);
 	return *ret_to != NULL;
@@ -156,8 +154,8 @@ static uint32_t take_read(struct dbl_qp *qp, const struct wire *wire, struct wir
 	return WIRE_OK;
 }
 
-/* iWARP has no answers to give: what is wrong ends the connection. */
-static void terminate(struct conn *conn, struct dbl_qp *qp)
+/* iWARP: the stream ends, which the other end learns wherever it is. */
+void transport_terminate(struct dbl_qp *qp)
 {
 	const struct wire wire = {
 		.magic = WIRE_MAGIC,
@@ -167,9 +165,17 @@ static void terminate(struct conn *conn, struct dbl_qp *qp)
 		.dst_qpn = qp->attr.dest_qp_num,
 		.src_qpn = qp->ibv.qp_num,
 	};
+	char socket[FABRIC_SOCKET_MAX];
+	struct conn *conn = NULL;
 
-	conn_send(conn, &wire, NULL);
-	transport_break(qp);
+	/* Within a process at once: no request may slip in between. */
+	if (resource_qp(qp->peer_guid, qp->attr.dest_qp_num))
+		transport_terminated(&wire);
+	else if (fabric_find_qp(qp->peer_guid, qp->attr.dest_qp_num, socket) == 0)
+		conn = conn_get(socket);
+	if (conn)
+		conn_send(conn, &wire, NULL);
+	conn_put(conn);
 }
 
 static uint32_t carry_out(struct dbl_qp *qp, const struct wire *wire, const uint8_t *payload,
@@ -220,8 +226,10 @@ void responder_take(struct conn *conn, const struct wire *wire, const uint8_t *p
 		reply.status = carry_out(qp, wire, payload, &reply, &data);
 	if (reply.status == WIRE_SILENCE)
 		return;
-	if (reply.status != WIRE_OK && is_iwarp(qp)) {
-		terminate(conn, qp);
+	/* iWARP has no answers to give: what is wrong ends the connection. */
+	if (reply.status != WIRE_OK && transport_is_iwarp(qp)) {
+		transport_terminate(qp);
+		transport_break(qp);
 		return;
 	}
 	if (reply.status != WIRE_OK)

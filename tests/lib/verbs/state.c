@@ -70,7 +70,7 @@ int state_errno(const char *name)
 	return -1;
 }
 
-int state_parse_ip(const char *text, uint8_t ret_raw[16])
+DBL_API int state_parse_ip(const char *text, uint8_t ret_raw[16])
 {
 	struct in_addr v4;
 
@@ -275,7 +275,7 @@ static void take_line(struct line *line, char *text, struct state_host *host)
 		bad_line(line, "unknown kind");
 }
 
-int state_read(const char *dir, struct state_host *ret_host)
+DBL_API int state_read(const char *dir, struct state_host *ret_host)
 {
 	char path[PATH_MAX], *text, *rest, *one;
 	struct line line = {.kind = "", .dir = dir};

@@ -31,6 +31,9 @@
 /* No override: the personality's own figure holds. */
 #define STATE_UNSET (-1L)
 
+/* These are the double's own, shared by its two libraries. */
+#define DBL_API __attribute__((visibility("default")))
+
 struct state_gid {
 	bool valid;
 	uint8_t raw[16];

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
+#include "double.h"
 #include "wire.h"
 
 struct conn;
-struct dbl_qp;
+
+static inline bool transport_is_iwarp(const struct dbl_qp *qp)
+{
+	return qp->device->p->net == NET_IWARP;
+}
 
 /*
  * Carrying out work requests. All under dbl_lock.
@@ -24,7 +30,8 @@ void requester_reset(struct dbl_qp *qp);
 /* A request came; answered over @conn. */
 void responder_take(struct conn *conn, const struct wire *wire, const uint8_t *payload);
 
-/* The other end of an iWARP QP broke. */
+/* iWARP: tell the other end that this one is over; the other end heard it. */
+void transport_terminate(struct dbl_qp *qp);
 void transport_terminated(const struct wire *wire);
 
 /* Put @qp in ERR, as the hardware does by itself. Flushing follows in the engine. */

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+
+#include "cm.h"
+
+/*
+ * What comes to the CM from elsewhere than a peer: time, and the devices.
+ */
+
+/* No answer came, however often it was asked. */
+static void give_up(struct cm_id *id)
+{
+	id->repeat_ns = 0;
+	switch (id->sent_kind) {
+	case CM_REQ:
+	case CM_REP:
+		id->state = CM_DONE;
+		cm_raise(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+		break;
+	case CM_DREQ:
+		cm_conn_enter_timewait(id);
+		cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+static void expire(struct cm_id *id)
+{
+	id->timer_ns = 0;
+	if (id->state == CM_ADDR_QUERY) {
+		id->state = CM_BOUND;
+		cm_raise(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, NULL);
+	} else if (id->state == CM_TIMEWAIT) {
+		id->state = CM_DONE;
+		cm_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
+	}
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	if (!a || !b)
+		return a ? a : b;
+	return a < b ? a : b;
+}
+
+static uint64_t on_run(uint64_t now_ns)
+{
+	uint64_t deadline = 0;
+	struct list *node;
+
+	list_for_each (node, &cm_ids) {
+		struct cm_id *id = list_entry(node, struct cm_id, link);
+
+		if (id->repeat_ns && id->repeat_ns <= now_ns) {
+			if (now_ns >= id->give_up_ns) {
+				give_up(id);
+			} else {
+				id->repeat_ns = now_ns + CM_REPEAT_NS;
+				cm_conn_transmit(id, id->sent_kind, &id->sent);
+			}
+		}
+		if (id->timer_ns && id->timer_ns <= now_ns)
+			expire(id);
+		deadline = earlier(deadline, earlier(id->repeat_ns, id->timer_ns));
+	}
+	return deadline;
+}
+
+static void on_device_gone(struct dbl_device *device)
+{
+	struct list *node;
+
+	list_for_each (node, &cm_ids) {
+		struct cm_id *id = list_entry(node, struct cm_id, link);
+
+		if (id->guid != device->desc.guid || id->state == CM_REMOVED)
+			continue;
+		/* The peer hears of it from the CM, which goes after this. */
+		if (id->state == CM_CONNECTED || id->state == CM_REP_SENT)
+			id->sent_kind = CM_DREQ;
+		id->repeat_ns = id->timer_ns = 0;
+		id->state = CM_REMOVED;
+		if (!id->listener)
+			cm_raise(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, NULL);
+	}
+}
+
+static void on_addresses_changed(struct dbl_device *device)
+{
+	struct list *node;
+
+	list_for_each (node, &cm_ids) {
+		struct cm_id *id = list_entry(node, struct cm_id, link);
+
+		if (id->guid == device->desc.guid && id->state == CM_CONNECTED)
+			cm_raise(id, RDMA_CM_EVENT_ADDR_CHANGE, 0, NULL);
+	}
+}
+
+static void on_qp_broke(struct dbl_device *device, uint32_t qpn)
+{
+	struct list *node;
+
+	list_for_each (node, &cm_ids) {
+		struct cm_id *id = list_entry(node, struct cm_id, link);
+
+		if (id->guid == device->desc.guid && id->local_qpn == qpn &&
+		    id->state == CM_CONNECTED)
+			cm_conn_disconnect(id);
+	}
+}
+
+const struct dbl_cm_hooks cm_conn_hooks = {
+	.message = cm_conn_message,
+	.run = on_run,
+	.device_gone = on_device_gone,
+	.addresses_changed = on_addresses_changed,
+	.qp_broke = on_qp_broke,
+};
