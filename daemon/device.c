@@ -327,6 +327,35 @@ void host_device_go(struct host_device *dev, const char *why)
 	host_device_settle(dev);
 }
 
+static int find_trouble(const struct host_device *dev, const char **ret_what)
+{
+	for (uint32_t i = 0; i < dev->n_ports; i++) {
+		if (dev->ports[i].has_pool && dev->ports[i].pool.error < 0) {
+			*ret_what = "queue pairs can't be created";
+			return dev->ports[i].pool.error;
+		}
+	}
+	*ret_what = "rings can't be registered";
+	return dev->store.error;
+}
+
+/* Once, when it begins, and once when it ends: it is tried again all the time. */
+static void tell_trouble(struct host_device *dev)
+{
+	const char *what = "";
+	int error = dev->has_pools ? find_trouble(dev, &what) : 0;
+
+	if (error == dev->told_error)
+		return;
+	dev->told_error = error;
+	if (error)
+		log_warning("RDMA device %s: %s: %s%s; what needs them stays on TCP", dev->name,
+			    what, strerror(-error),
+			    error == -ENOMEM ? " (see the limit of locked memory: ulimit -l)" : "");
+	else
+		log_info("RDMA device %s: queue pairs and rings are to be had again", dev->name);
+}
+
 void host_device_tick(struct host_device *dev, uint64_t now_ns)
 {
 	bool is_due = dev->retry_at_ns && now_ns >= dev->retry_at_ns;
@@ -350,6 +379,7 @@ void host_device_tick(struct host_device *dev, uint64_t now_ns)
 	}
 	if (dev->has_pools)
 		mr_store_tick(&dev->store);
+	tell_trouble(dev);
 }
 
 void host_device_free_now(struct host_device *dev)

@@ -135,6 +135,7 @@ struct host_device {
 	struct mr_budget mrs;
 	struct mr_store store;
 	bool has_pools;
+	int told_error; /* of pools and store, as logged last */
 };
 
 /* Begin with the device @name. NULL without memory or threads (logged). */

@@ -98,8 +98,10 @@ static void compare(struct devices *devices)
 	for (size_t i = 0; i < scan->n; i++) {
 		struct host_device *dev;
 
-		/* One that is still going is taken up again when it has gone. */
-		if (find(devices, scan->names[i]))
+		/* One that is still going is taken up again when it has gone; one whose node is
+		 * closed, when it is open. */
+		if (find(devices, scan->names[i]) ||
+		    preflight_is_closed(&scan->preflight, scan->names[i]))
 			continue;
 		dev = host_device_new(devices, scan->names[i]);
 		if (!dev)

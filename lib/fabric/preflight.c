@@ -20,8 +20,10 @@
 #define PATH_BYTES 512
 #define NAME_BYTES 65
 
-__attribute__((format(printf, 3, 4))) static void
-add(struct preflight *preflight, enum preflight_what what, const char *format, ...)
+/* @device: "" for none. */
+__attribute__((format(printf, 4, 5))) static void add(struct preflight *preflight,
+						      enum preflight_what what, const char *device,
+						      const char *format, ...)
 {
 	struct preflight_line *line;
 	va_list args;
@@ -30,6 +32,7 @@ add(struct preflight *preflight, enum preflight_what what, const char *format, .
 		return;
 	line = &preflight->lines[preflight->n++];
 	line->what = what;
+	snprintf(line->device, sizeof(line->device), "%s", device);
 	va_start(args, format);
 	vsnprintf(line->text, sizeof(line->text), format, args);
 	va_end(args);
@@ -126,7 +129,7 @@ static void check_device(const struct preflight_config *config, const char *devi
 	int rc;
 
 	if (!find_node(config->root, device, node)) {
-		add(preflight, PREFLIGHT_NO_UVERBS,
+		add(preflight, PREFLIGHT_NO_UVERBS, device,
 		    "RDMA device %s can't be used by programs: load the kernel's module ib_uverbs "
 		    "(modprobe ib_uverbs; the package rdma-core does it at boot)",
 		    device);
@@ -134,17 +137,17 @@ static void check_device(const struct preflight_config *config, const char *devi
 	}
 	rc = try_node(config->root, node);
 	if (rc == -ENOENT) {
-		add(preflight, PREFLIGHT_NO_UVERBS,
+		add(preflight, PREFLIGHT_NO_UVERBS, device,
 		    "RDMA device %s: /dev/infiniband/%s is missing: in a container, pass it in "
 		    "(--device /dev/infiniband); else see whether udev runs",
 		    device, node);
 	} else if (rc < 0) {
 		describe_access(config->root, node, remedy, sizeof(remedy));
-		add(preflight, PREFLIGHT_UVERBS_DENIED,
+		add(preflight, PREFLIGHT_UVERBS_DENIED, device,
 		    "RDMA device %s: no access to /dev/infiniband/%s (%s): %s", device, node,
 		    strerror(-rc), remedy);
 	} else if (!is_listed(config, device)) {
-		add(preflight, PREFLIGHT_NO_PROVIDER,
+		add(preflight, PREFLIGHT_NO_PROVIDER, device,
 		    "RDMA device %s: libibverbs has no provider library for it: install the "
 		    "package ibverbs-providers (rdma-core's, or the vendor's for a newer device)",
 		    device);
@@ -157,12 +160,12 @@ static void check_cm(const struct preflight_config *config, struct preflight *pr
 	int rc = try_node(config->root, "rdma_cm");
 
 	if (rc == -ENOENT) {
-		add(preflight, PREFLIGHT_NO_CM,
+		add(preflight, PREFLIGHT_NO_CM, "",
 		    "no /dev/infiniband/rdma_cm, so no links to other hosts: load the kernel's "
 		    "module rdma_ucm (modprobe rdma_ucm; rdma-core does it at boot)");
 	} else if (rc < 0) {
 		describe_access(config->root, "rdma_cm", remedy, sizeof(remedy));
-		add(preflight, PREFLIGHT_CM_DENIED,
+		add(preflight, PREFLIGHT_CM_DENIED, "",
 		    "no access to /dev/infiniband/rdma_cm (%s), so no links to other hosts: %s",
 		    strerror(-rc), remedy);
 	}
@@ -195,7 +198,7 @@ static void check_memlock(const struct preflight_config *config, struct prefligh
 {
 	if (config->may_lock || config->memlock_limit >= config->memlock_bytes)
 		return;
-	add(preflight, PREFLIGHT_MEMLOCK,
+	add(preflight, PREFLIGHT_MEMLOCK, "",
 	    "only %" PRIu64 " KiB of memory may be locked, RDMA needs %" PRIu64
 	    " KiB at the least: set LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited, or "
 	    "memlock in /etc/security/limits.conf",
@@ -209,11 +212,11 @@ void preflight_check(const struct preflight_config *config, struct preflight *re
 	ret_preflight->n = 0;
 	n = check_kernel(config, ret_preflight);
 	if (n == 0 && config->n_listed == 0 && config->list_error && config->list_error != -ENOSYS)
-		add(ret_preflight, PREFLIGHT_NO_LIST,
+		add(ret_preflight, PREFLIGHT_NO_LIST, "",
 		    "RDMA devices can't be listed: %s; connections to other hosts stay on TCP",
 		    strerror(-config->list_error));
 	else if (n == 0 && config->n_listed == 0)
-		add(ret_preflight, PREFLIGHT_NO_DEVICE,
+		add(ret_preflight, PREFLIGHT_NO_DEVICE, "",
 		    "no RDMA device here, connections to other hosts stay on TCP; an adapter needs "
 		    "its kernel driver, for RDMA in software: modprobe rdma_rxe; rdma link add "
 		    "rxe0 type rxe netdev INTERFACE (package iproute2)");
@@ -245,6 +248,18 @@ void preflight_memlock(uint64_t *ret_limit, bool *ret_may_lock)
 	if (sys_prlimit(0, RLIMIT_MEMLOCK, NULL, &limit) < 0)
 		return;
 	*ret_limit = limit.rlim_cur == RLIM_INFINITY ? UINT64_MAX : limit.rlim_cur;
+}
+
+bool preflight_is_closed(const struct preflight *preflight, const char *device)
+{
+	for (size_t i = 0; i < preflight->n; i++) {
+		const struct preflight_line *line = &preflight->lines[i];
+
+		if ((line->what == PREFLIGHT_NO_UVERBS || line->what == PREFLIGHT_UVERBS_DENIED) &&
+		    strncmp(line->device, device, sizeof(line->device) - 1) == 0)
+			return true;
+	}
+	return false;
 }
 
 const char *preflight_name(enum preflight_what what)

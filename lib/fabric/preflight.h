@@ -24,9 +24,11 @@ enum preflight_what {
 /* Longest line, with terminator; most lines. Chosen: two for each of a few devices. */
 #define PREFLIGHT_TEXT_BYTES 400u
 #define PREFLIGHT_LINES_MAX 16u
+#define PREFLIGHT_NAME_BYTES 64u
 
 struct preflight_line {
 	enum preflight_what what;
+	char device[PREFLIGHT_NAME_BYTES]; /* that it is about; empty: none in particular */
 	char text[PREFLIGHT_TEXT_BYTES];
 };
 
@@ -56,6 +58,9 @@ void preflight_check(const struct preflight_config *config, struct preflight *re
  * own values for memlock_limit and may_lock. Never fails: what can't be read counts as 0 and false.
  */
 void preflight_memlock(uint64_t *ret_limit, bool *ret_may_lock);
+
+/* Whether @preflight says that the node of @device can't be opened: there is no point in trying. */
+bool preflight_is_closed(const struct preflight *preflight, const char *device);
 
 /* Short name for JSON: "no_device", "no_provider", … */
 const char *preflight_name(enum preflight_what what);
