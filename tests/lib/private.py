@@ -15,12 +15,20 @@ class Failure(Exception):
 
 
 class Private:
-	"""A build tree's daemon in a directory of its own. Use it with `with`."""
+	"""A build tree's daemon in a directory of its own. Use it with `with`.
 
-	def __init__(self, build, **settings):
+	@user: an id that daemon and command run as, without capabilities; @limits: words for prlimit."""
+
+	def __init__(self, build, user=None, limits=(), **settings):
 		self.build = os.path.abspath(build)
 		self.tool = os.path.join(self.build, "tools", "shunt")
 		self.settings = settings
+		self.user = user
+		# Only who has rights may raise a limit.
+		self.prefix = ["prlimit", *limits] if limits else []
+		if user is not None:
+			self.prefix += ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups",
+					"--inh-caps=-all", "--bounding-set=-all"]
 		self.daemon = None
 		self.dir = None
 		self.log = None
@@ -32,6 +40,8 @@ class Private:
 				SHUNT_CONF=os.path.join(self.dir, "shunt.conf"))
 		self.log = open(os.path.join(self.dir, "log"), "a+", encoding="utf-8")
 		self.configure(**self.settings)
+		if self.user is not None:
+			os.chown(self.dir, self.user, self.user)
 		self.start()
 		return self
 
@@ -47,8 +57,9 @@ class Private:
 				conf.write(f"{key} = {json.dumps(value)};\n")
 
 	def start(self):
-		self.daemon = subprocess.Popen([os.path.join(self.build, "daemon", "shuntd")], env=self.env,
-					       stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL)
+		self.daemon = subprocess.Popen([*self.prefix, os.path.join(self.build, "daemon", "shuntd")],
+					       env=self.env, stdout=self.log, stderr=self.log,
+					       stdin=subprocess.DEVNULL)
 		until = time.monotonic() + 10
 		while self.run_tool("status").returncode:
 			if self.daemon.poll() is not None or time.monotonic() > until:
@@ -73,8 +84,8 @@ class Private:
 
 	def run_tool(self, *args):
 		"""One call of the tool; a CompletedProcess with text."""
-		return subprocess.run([self.tool, *map(str, args)], env=self.env, capture_output=True,
-				      text=True, timeout=60, check=False)
+		return subprocess.run([*self.prefix, self.tool, *map(str, args)], env=self.env,
+				      capture_output=True, text=True, timeout=60, check=False)
 
 	def ask(self, *args):
 		"""What the tool says with --json."""
@@ -90,4 +101,4 @@ class Private:
 
 	def under(self, command):
 		"""@command as it is run under Shunt, with this daemon."""
-		return [self.tool, "run", "--daemon", "none", *command]
+		return [*self.prefix, self.tool, "run", "--daemon", "none", *command]
