@@ -83,7 +83,28 @@ static void settle(struct inline_probe *probe, enum inline_event event)
 	go(probe, event, INLINE_OVER);
 }
 
-/* The largest hint strictly inside the open interval; 0: none. */
+/* Halvings that leave one of @width sizes. */
+static uint32_t halvings(uint32_t width)
+{
+	uint32_t steps = 0;
+
+	for (; width > 1; width -= width / 2)
+		steps++;
+	return steps;
+}
+
+/* Whether the search stays within its bounds even if @hint turns out wrong: refused, or granted
+ * with one byte more, and halved from there. */
+static bool can_afford(const struct inline_probe *probe, uint32_t hint)
+{
+	uint64_t if_refused = 1 + halvings(hint - probe->low);
+	uint64_t if_granted = 2 + halvings(probe->high - hint - 1);
+
+	return probe->creations + u64_max(if_refused, if_granted) <=
+	       inline_probe_budget(&probe->ask) + INLINE_HINT_EXCESS;
+}
+
+/* The largest hint strictly inside the open interval that can be afforded; 0: none. */
 static uint32_t best_hint(const struct inline_probe *probe)
 {
 	uint32_t best = 0;
@@ -91,7 +112,8 @@ static uint32_t best_hint(const struct inline_probe *probe)
 	for (uint32_t i = 0; i < probe->ask.n_hints; i++) {
 		uint32_t hint = probe->ask.hints[i];
 
-		if (hint > probe->low && hint < probe->high && hint > best)
+		if (hint > probe->low && hint < probe->high && hint > best &&
+		    can_afford(probe, hint))
 			best = hint;
 	}
 	return best;
@@ -230,13 +252,11 @@ void inline_probe_broke(struct inline_probe *probe, int error)
 uint32_t inline_probe_budget(const struct inline_ask *ask)
 {
 	uint32_t low = ask->floor > 0 ? ask->floor - 1 : 0;
-	uint32_t steps = 0, high = wanted(ask);
+	uint32_t high = wanted(ask);
 
 	if (high < ask->floor || high == 0)
 		return 1;
-	for (uint32_t width = high - low; width > 1; width -= width / 2)
-		steps++;
-	return 2 + steps;
+	return 2 + halvings(high - low);
 }
 
 struct reason_row {

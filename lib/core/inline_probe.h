@@ -39,6 +39,11 @@
 /* Hints looked at. Chosen: twice what any vendor's devices are known to differ in. */
 #define INLINE_HINTS_MAX 8u
 
+/* Creations beyond the budget that wrong hints may cost. The budget itself leaves no room for any:
+ * it is the least that tells so many sizes apart. Chosen: enough for the shipped lists to be tried
+ * to their ends; a hint that could cost more is passed over. */
+#define INLINE_HINT_EXCESS 2u
+
 /* Largest size that is asked for, bytes. Chosen: no provider grants more than 1024. */
 #define INLINE_BYTES_MAX 65535u
 
@@ -145,7 +150,7 @@ void inline_probe_broke(struct inline_probe *probe, int error);
 
 /*
  * Most creations that a probe of @ask can take up to VERIFY, by halving: 10 for 256 bytes, 12 for
- * 1024. Right hints need fewer; a hint in vain costs one creation, an inexact one two.
+ * 1024. Right hints need fewer, wrong ones at most INLINE_HINT_EXCESS more.
  */
 uint32_t inline_probe_budget(const struct inline_ask *ask);
 

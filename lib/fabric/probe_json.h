@@ -16,7 +16,7 @@ json_t *probe_device_json(const struct device_info *info);
 /*
  * depth, sges, asked, floor, cap, hints, granted, verified, used, exact, reason, text, error (a
  * name such as "ENOMEM"; null: none), detail, cause, creations, us, cached, port,
- * steps[] (step, asked, granted, ok, error, us), frontier[] (inline_bytes, send_wr).
+ * steps[] (step, asked, granted, ok, error, us), frontier[] (inline_bytes, send_wr, error).
  */
 json_t *probe_report_json(const struct device_info *info, const struct probe_report *report);
 

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/prng.h"
 #include "base/util.h"
 #include "core/inline_probe.h"
 
@@ -110,7 +111,12 @@ static const uint32_t asks[] = {0, 31, 32, 33, 64, 100, 255, 256, 512, 1024};
 static const uint32_t caps[] = {INLINE_BYTES_MAX, 0, 16, 32, 96, 220, 236, 1000};
 static const struct {
 	uint32_t n, bytes[4];
-} hint_lists[] = {{0, {0}}, {3, {216, 101, 48}}, {1, {96}}, {4, {48, 5000, 216, 101}}};
+} hint_lists[] = {{0, {0}},
+		  {3, {216, 101, 48}},
+		  {1, {96}},
+		  {4, {48, 5000, 216, 101}},
+		  {4, {250, 240, 230, 220}},
+		  {4, {40, 41, 42, 43}}};
 
 /* The whole space for one list of hints; returns the largest excess over the budget. */
 static uint32_t sweep(size_t hints, bool *ret_exact)
@@ -164,7 +170,7 @@ TAP_CASE(hints_never_cost_exactness)
 
 		tap_diag("hint list %zu: at most %u creations over the budget", i, excess);
 		CHECK(exact);
-		CHECK(excess <= 2);
+		CHECK(excess <= INLINE_HINT_EXCESS);
 	}
 }
 
@@ -300,6 +306,63 @@ TAP_CASE(a_device_that_contradicts_itself_ends_the_search)
 	inline_probe_granted(&probe, UINT32_MAX);
 	CHECK_EQ(inline_probe_candidate(&probe), INLINE_BYTES_MAX);
 	CHECK(!inline_probe_next(&probe, &bytes));
+}
+
+/* Answers without any sense, 200,000 searches of them: each ends, in few steps, with a result that
+ * keeps to the settings. */
+TAP_CASE(any_device_at_all_comes_to_an_end)
+{
+	static const int errors[] = {0, EINVAL, ENOSPC, ENOMEM, EIO};
+	uint32_t most = 0;
+	struct prng prng;
+	bool good = true, good_budget = true;
+
+	prng_init(&prng, 1);
+	for (int i = 0; i < 200000; i++) {
+		struct inline_ask ask = {
+			.ask = (uint32_t)prng_below(&prng, 1100),
+			.floor = (uint32_t)prng_below(&prng, 70),
+			.cap = (uint32_t)prng_below(&prng, 1100),
+			.n_hints = (uint32_t)prng_below(&prng, INLINE_HINTS_MAX + 2),
+		};
+		struct inline_probe probe;
+		uint32_t bytes;
+
+		for (size_t h = 0; h < INLINE_HINTS_MAX; h++)
+			ask.hints[h] = (uint32_t)prng_below(&prng, 1100);
+		inline_probe_init(&probe, &ask);
+		while (inline_probe_next(&probe, &bytes) && probe.creations < 100) {
+			uint32_t near = bytes + (uint32_t)prng_below(&prng, 40);
+
+			switch (prng_below(&prng, 16)) {
+			case 0:
+				inline_probe_granted(&probe, (uint32_t)prng_next(&prng));
+				break;
+			case 1:
+				inline_probe_failed(&probe, errors[prng_below(&prng, 5)]);
+				break;
+			case 2:
+				inline_probe_granted(&probe, near > 20 ? near - 20 : 0);
+				break;
+			default:
+				if (prng_below(&prng, 2))
+					inline_probe_granted(&probe, bytes);
+				else
+					inline_probe_failed(&probe, EINVAL);
+			}
+		}
+		if (probe.state == INLINE_VERIFY)
+			inline_probe_judge(&probe, INLINE_VERIFIED, inline_probe_candidate(&probe));
+		most = (uint32_t)u64_max(most, probe.creations);
+		good_budget = good_budget && probe.creations <= inline_probe_budget(&probe.ask) +
+									INLINE_HINT_EXCESS;
+		good = good && probe.state == INLINE_OVER && probe.used <= ask.cap &&
+		       (probe.used == 0 || probe.used >= ask.floor) &&
+		       inline_reason_is_good(probe.reason) == (probe.used > 0);
+	}
+	tap_diag("at most %u creations", most);
+	CHECK(good);
+	CHECK(good_budget);
 }
 
 TAP_CASE(the_posts_decide)
