@@ -63,7 +63,8 @@ static int create_qp(struct end *end, unsigned depth, unsigned inline_bytes)
 			      IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
 }
 
-int pair_end(struct end *end, const char *name, unsigned depth, unsigned inline_bytes)
+int pair_end_cqe(struct end *end, const char *name, unsigned depth, unsigned inline_bytes,
+		 unsigned cqe)
 {
 	const int access =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -77,7 +78,7 @@ int pair_end(struct end *end, const char *name, unsigned depth, unsigned inline_
 	end->memory = calloc(1, END_BYTES);
 	end->pd = ibv_alloc_pd(end->context);
 	end->channel = ibv_create_comp_channel(end->context);
-	end->cq = ibv_create_cq(end->context, (int)depth * 2, end, end->channel, 0);
+	end->cq = ibv_create_cq(end->context, (int)cqe, end, end->channel, 0);
 	if (end->pd && end->memory)
 		end->mr = ibv_reg_mr(end->pd, end->memory, END_BYTES, access);
 	rc = !end->cq || !end->mr ? -errno : find_gid(end) ? 0 : -ENODATA;
@@ -86,6 +87,11 @@ int pair_end(struct end *end, const char *name, unsigned depth, unsigned inline_
 	if (rc < 0)
 		pair_close(end);
 	return rc;
+}
+
+int pair_end(struct end *end, const char *name, unsigned depth, unsigned inline_bytes)
+{
+	return pair_end_cqe(end, name, depth, inline_bytes, 2 * depth);
 }
 
 void pair_close(struct end *end)

@@ -38,6 +38,9 @@ struct ibv_context *pair_open(const char *name);
 
 /* An end on device @name, its QP in INIT. 0 or -errno. */
 int pair_end(struct end *end, const char *name, unsigned depth, unsigned inline_bytes);
+/* The same, with a completion queue of @cqe entries instead of enough. */
+int pair_end_cqe(struct end *end, const char *name, unsigned depth, unsigned inline_bytes,
+		 unsigned cqe);
 void pair_close(struct end *end);
 
 void pair_name(const struct end *end, struct end_name *ret_name);

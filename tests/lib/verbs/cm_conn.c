@@ -21,12 +21,12 @@ static const char *kind_name(enum cm_kind kind)
 	return names[kind];
 }
 
-/* Whether messages of @id leave this host at all. */
+/* Whether messages of @id leave this host, or reach it. A device that goes says so itself. */
 static bool can_leave(const struct cm_id *id)
 {
 	struct dbl_device *device = device_by_name(id->device_name);
 
-	return device && device_port_is_up(device, id->port);
+	return !device || device_port_is_up(device, id->port);
 }
 
 /* Put @payload on its way. A message to nobody is lost. */
@@ -184,6 +184,8 @@ static struct cm_id *make_passive(struct cm_id *listener, const struct cm_payloa
 	id->timeout_set = listener->timeout_set;
 	id->ack_timeout = listener->ack_timeout;
 	cm_id_fill_addresses(id);
+	/* Dialled now, so that the death of the other side shows. */
+	id->conn = conn_get(id->peer_socket);
 	return id;
 }
 

@@ -5,6 +5,7 @@
 
 #include "wire.h"
 
+struct conn;
 struct dbl_device;
 
 /*
@@ -19,6 +20,8 @@ struct dbl_cm_hooks {
 	/* A device disappeared from the host file, or the addresses of a port changed. */
 	void (*device_gone)(struct dbl_device *device);
 	void (*addresses_changed)(struct dbl_device *device);
+	/* The process behind a stream is gone; the stream is still the holders' to give back. */
+	void (*stream_broke)(struct conn *conn);
 	/* An iWARP QP broke, which is the end of its connection. */
 	void (*qp_broke)(struct dbl_device *device, uint32_t qpn);
 };

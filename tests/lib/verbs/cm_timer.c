@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "cm.h"
+#include "conn.h"
 
 /*
  * What comes to the CM from elsewhere than a peer: time, and the devices.
@@ -77,9 +78,9 @@ static void on_device_gone(struct dbl_device *device)
 
 		if (id->guid != device->desc.guid || id->state == CM_REMOVED)
 			continue;
-		/* The peer hears of it from the CM, which goes after this. */
+		/* The CM takes leave of the peer before it goes. */
 		if (id->state == CM_CONNECTED || id->state == CM_REP_SENT)
-			id->sent_kind = CM_DREQ;
+			cm_conn_send(id, CM_DREQ, NULL, 0, 0);
 		id->repeat_ns = id->timer_ns = 0;
 		id->state = CM_REMOVED;
 		if (!id->listener)
@@ -96,6 +97,45 @@ static void on_addresses_changed(struct dbl_device *device)
 
 		if (id->guid == device->desc.guid && id->state == CM_CONNECTED)
 			cm_raise(id, RDMA_CM_EVENT_ADDR_CHANGE, 0, NULL);
+	}
+}
+
+/* The peer's process died; the kernel, which lives, takes leave of us in its name. */
+static void lose_peer(struct cm_id *id)
+{
+	conn_put(id->conn);
+	id->conn = NULL;
+	id->repeat_ns = 0;
+	switch (id->state) {
+	case CM_REQ_SENT:
+	case CM_REQ_RCVD:
+	case CM_REP_RCVD:
+		id->state = CM_DONE;
+		if (!id->listener)
+			cm_raise(id, RDMA_CM_EVENT_REJECTED, CM_REJ_CONSUMER, NULL);
+		break;
+	case CM_REP_SENT:
+	case CM_CONNECTED:
+	case CM_DREQ_SENT:
+		if (id->is_iwarp)
+			transport_close_iwarp(id->device_name, id->local_qpn);
+		cm_conn_enter_timewait(id);
+		cm_raise(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
+		break;
+	default:
+		break;
+	}
+}
+
+static void on_stream_broke(struct conn *conn)
+{
+	struct list *node;
+
+	list_for_each (node, &cm_ids) {
+		struct cm_id *id = list_entry(node, struct cm_id, link);
+
+		if (id->conn == conn)
+			lose_peer(id);
 	}
 }
 
@@ -117,5 +157,6 @@ const struct dbl_cm_hooks cm_conn_hooks = {
 	.run = on_run,
 	.device_gone = on_device_gone,
 	.addresses_changed = on_addresses_changed,
+	.stream_broke = on_stream_broke,
 	.qp_broke = on_qp_broke,
 };

@@ -74,7 +74,11 @@ static void break_off(struct conn *conn)
 	conn->broken = true;
 	engine_unwatch(&conn->source);
 	shutdown(conn->source.fd, SHUT_RDWR);
-	if (conn->refs == 0)
+	/* Held, since those who are told may give it back. */
+	conn->refs++;
+	if (conn->socket[0] && dbl_cm_hooks)
+		dbl_cm_hooks->stream_broke(conn);
+	if (--conn->refs == 0)
 		destroy(conn);
 }
 

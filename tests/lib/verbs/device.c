@@ -380,6 +380,7 @@ DBL_API int ibv_close_device(struct ibv_context *ibv)
 		fprintf(stderr,
 			"verbs double: %s closed with %u QPs, %u CQs, %u MRs, %u PDs in it\n",
 			ibv->device->name, context->qps, context->cqs, context->mrs, context->pds);
+	resource_orphan(context);
 	async_discard(context);
 	list_unlink(&context->link);
 	drop_ref(context);

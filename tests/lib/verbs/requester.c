@@ -315,6 +315,7 @@ static void flush(struct dbl_qp *qp)
 			       .status = IBV_WC_WR_FLUSH_ERR,
 			       .opcode = (enum ibv_wc_opcode)OPCODE_UNDEFINED,
 			       .byte_len = LENGTH_UNDEFINED,
+			       .vendor_err = 0x80u + IBV_WC_WR_FLUSH_ERR,
 			       .qp_num = qp->ibv.qp_num},
 			.qp = qp,
 			.slot = ++qp->rq_next,

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "device.h"
+#include "fabric.h"
 #include "fault.h"
 #include "resource.h"
 #include "transport.h"
@@ -44,6 +45,27 @@ void resource_break_qps(struct dbl_device *device)
 
 		if (qp->device == device && qp->attr.qp_state >= IBV_QPS_INIT)
 			transport_break(qp);
+	}
+}
+
+void resource_orphan(struct dbl_context *context)
+{
+	struct list *node, *tmp;
+
+	list_for_each_safe (node, tmp, &resource_qps) {
+		struct dbl_qp *qp = list_entry(node, struct dbl_qp, link);
+
+		if (qp->ibv.context != &context->verbs.context)
+			continue;
+		requester_reset(qp);
+		fabric_forget_qp(qp->device->desc.guid, qp->ibv.qp_num);
+		list_unlink(&qp->link);
+	}
+	list_for_each_safe (node, tmp, &regions) {
+		struct dbl_mr *mr = list_entry(node, struct dbl_mr, link);
+
+		if (mr->ibv.context == &context->verbs.context)
+			list_unlink(&mr->link);
 	}
 }
 

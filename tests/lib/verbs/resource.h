@@ -29,5 +29,8 @@ void *resource_remote(struct ibv_pd *pd, uint32_t rkey, uint64_t addr, uint64_t 
 int resource_pin(const struct dbl_device *device, uint64_t bytes);
 void resource_unpin(uint64_t bytes);
 
+/* The context closes with QPs and regions in it, which the kernel takes along. */
+void resource_orphan(struct dbl_context *context);
+
 /* In a forked child: it has none of it. */
 void resource_forget(void);
