@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/util.h"
 #include "fabric/probe.h"
@@ -204,6 +205,20 @@ TAP_CASE(a_device_that_may_not_be_opened)
 	teardown(&fixture);
 }
 
+/* Whether the port of @device becomes active within two seconds. */
+static bool becomes_active(const struct device *device)
+{
+	const struct timespec pause = {.tv_nsec = 1000000};
+	struct port port;
+
+	for (int tries = 0; tries < 2000; tries++) {
+		if (device_port(device, 1, &port) == 0 && port.state == IBV_PORT_ACTIVE)
+			return true;
+		nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
 struct path_case {
 	const char *personality;
 	uint32_t used;
@@ -224,13 +239,7 @@ static void check_path(void *arg)
 	CHECK(probe_is_usable(report));
 	CHECK_STR(report->detail, "port 1 is down");
 	verbs_host_port(fixture.host, "d", "active");
-	for (int tries = 0; tries < 100; tries++) {
-		struct port port;
-
-		CHECK_OK(device_port(fixture.device, 1, &port));
-		if (port.state == IBV_PORT_ACTIVE)
-			break;
-	}
+	CHECK(becomes_active(fixture.device));
 	probe_run(fixture.device, &fixture.order, report);
 	CHECK_EQ(report->used, path_case->used);
 	CHECK_EQ(report->port, 1);
