@@ -21,7 +21,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 2
 
 SUITES=(unit sim model fuzz conformance apps double lab bench)
-ASAN_SUITES=(unit sim fuzz conformance)
+ASAN_SUITES=(unit sim fuzz conformance double)
 TSAN_SUITES=(unit sim conformance)
 FUZZ_SECONDS=300
 
