@@ -72,6 +72,10 @@ static const struct reason_row rows[] = {
 	ROW(PROTOCOL, "protocol", PASSES, "A message broke the rules of the control protocol."),
 	ROW(VERSION, "version", PASSES, "Library and daemon speak different protocol versions."),
 	ROW(INTERNAL, "internal", PASSES, "Shunt failed in a way that it has no name for."),
+	ROW(NO_PEER_DAEMON, "no_peer_daemon", PASSES,
+	    "The other end is on another host, and no shuntd answers there."),
+	ROW(NO_LINK, "no_link", PASSES,
+	    "Both daemons know the connection, but there is no RDMA link between the hosts."),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == REASON_COUNT, "a row for each code");
