@@ -1,53 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <libconfig.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "config.h"
+#include "config_key.h"
 
-enum key_kind {
-	KEY_NUMBER,
-	KEY_POWER, /* a number that must be a power of two */
-	KEY_WORD,  /* one of a list of words; the value is the index */
-};
-
-struct key {
-	const char *name;
-	uint16_t offset;
-	uint8_t kind;
-	const char *unit;
-	uint64_t lo, hi, preset;
-	const char *words[5];
-	const char *what;
-	const char *why; /* why the default is what it is */
-};
-
-/* The section about RDMA devices. */
+/* The sections about RDMA devices and about other hosts. */
 #define DEVICES "devices"
-
-#define KIB 1024ull
-#define MIB (1024ull * KIB)
-#define GIB (1024ull * MIB)
-#define NUMBER(key, unit, lo, hi, preset, what, why)                                               \
-	{                                                                                          \
-#key, offsetof(struct conf, key), KEY_NUMBER, unit, lo, hi, preset,                \
-			{NULL }, what, why                                                         \
-	}
-#define POWER(key, unit, lo, hi, preset, what, why)                                                \
-	{                                                                                          \
-#key, offsetof(struct conf, key), KEY_POWER, unit, lo, hi, preset,                 \
-			{NULL }, what, why                                                         \
-	}
-#define WORDS(...)                                                                                 \
-	{                                                                                          \
-		__VA_ARGS__                                                                        \
-	}
-#define WORD(key, words, preset, what, why)                                                        \
-	{                                                                                          \
-#key, offsetof(struct conf, key), KEY_WORD, "", 0, 0, preset, words, what, why     \
-	}
+#define PEERS "peers"
 
 static const struct key keys[] = {
 	NUMBER(spin_us, "microseconds", 0, 100000, 50,
@@ -142,6 +105,19 @@ static const struct key keys[] = {
 
 #define KEY_COUNT (sizeof(keys) / sizeof(keys[0]))
 
+/* Every key of every table: the first at 0; NULL behind the last. */
+static const struct key *key_at(size_t i)
+{
+	if (i < KEY_COUNT)
+		return &keys[i];
+	return i - KEY_COUNT < conf_peer_key_count ? &conf_peer_keys[i - KEY_COUNT] : NULL;
+}
+
+static bool is_text(const struct key *key)
+{
+	return key->kind == KEY_PATH || key->kind == KEY_ADDRESS;
+}
+
 static uint64_t *key_value(struct conf *config, const struct key *key)
 {
 	return (uint64_t *)(void *)((char *)config + key->offset);
@@ -194,18 +170,21 @@ static size_t edit_distance(const char *a, const char *b)
 static const char *nearest_key(const char *name)
 {
 	size_t best = strlen(name) / 2 + 1;
+	static const char *const sections[] = {DEVICES, PEERS};
 	const char *found = NULL;
 
-	if (edit_distance(name, DEVICES) < best) {
-		best = edit_distance(name, DEVICES);
-		found = DEVICES;
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
+		if (edit_distance(name, sections[i]) < best) {
+			best = edit_distance(name, sections[i]);
+			found = sections[i];
+		}
 	}
-	for (size_t i = 0; i < KEY_COUNT; i++) {
-		size_t distance = edit_distance(name, keys[i].name);
+	for (size_t i = 0; key_at(i); i++) {
+		size_t distance = edit_distance(name, key_at(i)->name);
 
 		if (distance < best) {
 			best = distance;
-			found = keys[i].name;
+			found = key_at(i)->name;
 		}
 	}
 	return found;
@@ -213,9 +192,9 @@ static const char *nearest_key(const char *name)
 
 static const struct key *key_find(const char *name)
 {
-	for (size_t i = 0; i < KEY_COUNT; i++) {
-		if (strcmp(keys[i].name, name) == 0)
-			return &keys[i];
+	for (size_t i = 0; key_at(i); i++) {
+		if (strcmp(key_at(i)->name, name) == 0)
+			return key_at(i);
 	}
 	return NULL;
 }
@@ -276,6 +255,38 @@ static int read_number(const struct key *key, const config_setting_t *setting, c
 	return 0;
 }
 
+static int read_text(const struct key *key, const config_setting_t *setting, const char *file,
+		     struct conf *config, struct conf_error *error)
+{
+	const char *text = config_setting_get_string(setting);
+	int line = (int)config_setting_source_line(setting);
+	uint8_t address[sizeof(struct in6_addr)];
+
+	if (key->kind == KEY_ADDRESS &&
+	    (!text || (*text && inet_pton(AF_INET, text, address) != 1 &&
+		       inet_pton(AF_INET6, text, address) != 1)))
+		return complain(error, file, line,
+				"%s must be an IP address in quotes, such as \"10.0.0.1\"",
+				key->name);
+	if (!peer_conf_path_ok(text))
+		return complain(error, file, line,
+				"%s must be a file in quotes: its full path, of at most %u bytes, "
+				"or the name of a credential",
+				key->name, CONF_PATH_BYTES - 1);
+	strncpy((char *)config + key->offset, text, CONF_PATH_BYTES);
+	return 0;
+}
+
+static int read_peers(const config_setting_t *setting, const char *file, struct conf *config,
+		      struct conf_error *error)
+{
+	struct peer_conf_error wrong = {0, ""};
+
+	if (peer_conf_read(setting, &config->peers, &wrong) == 0)
+		return 0;
+	return complain(error, file, wrong.line, "%s", wrong.text);
+}
+
 static int read_devices(const config_setting_t *setting, const char *file, struct conf *config,
 			struct conf_error *error)
 {
@@ -295,6 +306,8 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 
 	if (strcmp(name, DEVICES) == 0)
 		return read_devices(setting, file, config, error);
+	if (strcmp(name, PEERS) == 0)
+		return read_peers(setting, file, config, error);
 	if (!key) {
 		hint = nearest_key(name);
 		return complain(error, file, (int)config_setting_source_line(setting),
@@ -304,6 +317,8 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 	}
 	if (key->kind == KEY_WORD)
 		return read_word(key, setting, file, config, error);
+	if (is_text(key))
+		return read_text(key, setting, file, config, error);
 	return read_number(key, setting, file, config, error);
 }
 
@@ -321,18 +336,37 @@ static int line_of_either(const config_t *file_config, const char *first, const 
 static int check_whole(const config_t *file_config, const char *file, const struct conf *config,
 		       struct conf_error *error)
 {
-	if (config->pool_max < config->pool_min)
-		return complain(error, file, line_of_either(file_config, "pool_max", "pool_min"),
-				"pool_max (%llu) must not be below pool_min (%llu)",
-				(unsigned long long)config->pool_max,
-				(unsigned long long)config->pool_min);
-	if (config->backoff_max_ms >= config->backoff_min_ms)
-		return 0;
-	return complain(error, file,
-			line_of_either(file_config, "backoff_max_ms", "backoff_min_ms"),
-			"backoff_max_ms (%llu) must not be below backoff_min_ms (%llu)",
-			(unsigned long long)config->backoff_max_ms,
-			(unsigned long long)config->backoff_min_ms);
+	const struct {
+		const char *hi_name, *lo_name;
+		uint64_t hi, lo;
+	} pairs[] = {
+#define PAIR(hi, lo) {#hi, #lo, config->hi, config->lo}
+		PAIR(pool_max, pool_min),
+		PAIR(backoff_max_ms, backoff_min_ms),
+		PAIR(peer_retry_max_ms, peer_retry_min_ms),
+		PAIR(peer_dead_ms, peer_ping_ms),
+#undef PAIR
+	};
+
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
+		if (pairs[i].hi < pairs[i].lo)
+			return complain(
+				error, file,
+				line_of_either(file_config, pairs[i].hi_name, pairs[i].lo_name),
+				"%s (%llu) must not be below %s (%llu)", pairs[i].hi_name,
+				(unsigned long long)pairs[i].hi, pairs[i].lo_name,
+				(unsigned long long)pairs[i].lo);
+	}
+	if (!config->peer_ca[0] != !config->peer_cert[0] ||
+	    !config->peer_ca[0] != !config->peer_cert_key[0])
+		return complain(
+			error, file, line_of_either(file_config, "peer_ca", "peer_cert"),
+			"peer_ca, peer_cert and peer_cert_key go together: set all three or "
+			"none");
+	if (config->peer_ca[0] && config->peer_key[0])
+		return complain(error, file, line_of_either(file_config, "peer_key", "peer_ca"),
+				"peer_key and peer_ca exclude each other: set one of them");
+	return 0;
 }
 
 static int read_all(const config_t *file_config, const char *path, struct conf *config,
@@ -359,8 +393,10 @@ static int read_all(const config_t *file_config, const char *path, struct conf *
 void conf_init(struct conf *config)
 {
 	memset(config, 0, sizeof(*config));
-	for (size_t i = 0; i < KEY_COUNT; i++)
-		*key_value(config, &keys[i]) = keys[i].preset;
+	for (size_t i = 0; key_at(i); i++) {
+		if (!is_text(key_at(i)))
+			*key_value(config, key_at(i)) = key_at(i)->preset;
+	}
 	device_conf_init(&config->devices);
 }
 
@@ -398,6 +434,8 @@ static void print_key(const struct key *key, FILE *out)
 	fprintf(out, "\n# %s\n# %s\n", key->what, key->why);
 	if (key->kind == KEY_WORD)
 		fprintf(out, "#%s = \"%s\";\n", key->name, key->words[preset]);
+	else if (is_text(key))
+		fprintf(out, "#%s = \"\";\n", key->name);
 	else
 		fprintf(out, "# In %s, from %llu to %llu.\n#%s = %llu%s;\n", key->unit,
 			(unsigned long long)key->lo, (unsigned long long)key->hi, key->name, preset,
@@ -409,7 +447,8 @@ void conf_print_sample(FILE *out)
 	fputs("# Settings of shuntd. Every key is shown with its default.\n"
 	      "# Check a changed file with: shuntd --check-config FILE\n",
 	      out);
-	for (size_t i = 0; i < KEY_COUNT; i++)
-		print_key(&keys[i], out);
+	for (size_t i = 0; key_at(i); i++)
+		print_key(key_at(i), out);
 	device_conf_print_sample(out);
+	peer_conf_print_sample(out);
 }

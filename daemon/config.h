@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "fabric/device_conf.h"
+#include "peer_conf.h"
 
 /*
  * What the administrator can set. One table in config.c says for each key what it is called, its
@@ -24,6 +25,15 @@ enum conf_rdma {
 	CONF_RDMA_AUTO, /* the devices that there are */
 	CONF_RDMA_OFF,
 };
+
+enum conf_peers {
+	CONF_PEERS_AUTO, /* a daemon for all users that has a key or a list */
+	CONF_PEERS_ON,
+	CONF_PEERS_OFF,
+};
+
+/* Longest path of a file, terminator included. Chosen. */
+#define CONF_PATH_BYTES PEER_CONF_PATH_BYTES
 
 struct conf {
 	/* Told to the clients. */
@@ -57,8 +67,25 @@ struct conf {
 	uint64_t rdma_sges;
 	uint64_t inline_ask;
 	uint64_t inline_floor;
-	/* No row of the table, but a section. */
+	/* Other hosts' daemons. */
+	uint64_t peer_sessions; /* enum conf_peers */
+	uint64_t peer_port;
+	uint64_t offer_wait_ms;
+	uint64_t peer_dial_ms, peer_handshake_ms;
+	uint64_t peer_ping_ms, peer_dead_ms;
+	uint64_t peer_retry_min_ms, peer_retry_max_ms;
+	uint64_t peer_sessions_max, peer_pending_max, peer_dials_max;
+	uint64_t peer_hosts_max;
+	uint64_t peer_offers_max;
+	uint64_t peer_messages_per_s;
+	uint64_t peer_backlog;
+	/* No rows of the table, but sections. */
 	struct device_conf devices;
+	struct peer_conf peers;
+	/* Texts; empty: not set. */
+	char peer_listen[CONF_PATH_BYTES];
+	char peer_key[CONF_PATH_BYTES];
+	char peer_ca[CONF_PATH_BYTES], peer_cert[CONF_PATH_BYTES], peer_cert_key[CONF_PATH_BYTES];
 };
 
 /* What is wrong with a file, as one line for people: "file:line: what, and what would be right". */

@@ -84,6 +84,56 @@ static const struct {
 	{"rdma_depth = 1;", "1: rdma_depth is 1, but must be from 16 to 32768 work requests"},
 	{"inline_floor = 16;", "1: inline_floor is 16, but must be from 32 to 1024 bytes"},
 	{"device = ();", "1: unknown key device; did you mean devices?"},
+	{"peer = ();", "1: unknown key peer; did you mean peers?"},
+	{"peers = 1;",
+	 "1: peers must be a list of groups: peers = ( { address = \"10.0.0.2\"; } );"},
+	{"peers = ( 5 );", "1: an entry of peers must look like: { address = \"10.0.0.2\"; }"},
+	{"peers = (\n{ port = 5; }\n);", "2: an entry of peers must have an address"},
+	{"peers = (\n{ address = \"10.0.0.2\";\n adress = \"10.0.0.3\"; });",
+	 "3: unknown key adress of a peer; there are address, rdma_address, port, key, name"},
+	{"peers = ({ address = \"10.0.0\"; });",
+	 "1: address of a peer must be an IP address in quotes, such as \"10.0.0.2\", or a list of "
+	 "them"},
+	{"peers = ({ address = \"0.0.0.0\"; });",
+	 "1: address of a peer must be an IP address in quotes, such as \"10.0.0.2\", or a list of "
+	 "them"},
+	{"peers = ({ address = [ ]; });",
+	 "1: address of a peer must be an IP address in quotes, such as \"10.0.0.2\", or a list of "
+	 "them"},
+	{"peers = ({ address = \"fe80::1\"; rdma_address = 7; });",
+	 "1: rdma_address of a peer must be an IP address in quotes, such as \"10.0.0.2\", or a "
+	 "list "
+	 "of them"},
+	{"peers = ({ address = \"10.0.0.2\"; },\n{ address = [ \"10.0.0.3\", \"::ffff:10.0.0.2\" "
+	 "]; "
+	 "});",
+	 "2: 10.0.0.2 is in two entries of peers"},
+	{"peers = ({ address = \"10.0.0.2\"; port = 0; });",
+	 "1: port of a peer must be a whole number from 1 to 65535"},
+	{"peers = ({ address = \"10.0.0.2\"; key = \"../key\"; });",
+	 "1: key of a peer must be a file in quotes: its full path, of at most 255 bytes, or the "
+	 "name of a credential"},
+	{"peers = ({ address = \"10.0.0.2\"; name = \"\"; });",
+	 "1: name of a peer must be a text in quotes of at most 63 plain characters"},
+	{"peer_port = 0;", "1: peer_port is 0, but must be from 1 to 65535 port numbers"},
+	{"peer_listen = \"here\";",
+	 "1: peer_listen must be an IP address in quotes, such as \"10.0.0.1\""},
+	{"peer_key = 5;",
+	 "1: peer_key must be a file in quotes: its full path, of at most 255 bytes, "
+	 "or the name of a credential"},
+	{"peer_key = \"etc/key\";", "1: peer_key must be a file in quotes: its full path, of at "
+				    "most 255 bytes, or the name of "
+				    "a credential"},
+	{"peer_ca = \"/a\";\n",
+	 "1: peer_ca, peer_cert and peer_cert_key go together: set all three "
+	 "or none"},
+	{"peer_ca = \"/a\"; peer_cert = \"/b\"; peer_cert_key = \"/c\";\npeer_key = \"/d\";",
+	 "2: peer_key and peer_ca exclude each other: set one of them"},
+	{"peer_ping_ms = 20000;", "1: peer_dead_ms (15000) must not be below peer_ping_ms (20000)"},
+	{"peer_retry_max_ms = 500;",
+	 "1: peer_retry_max_ms (500) must not be below peer_retry_min_ms (1000)"},
+	{"peer_sessions = \"yes\";",
+	 "1: peer_sessions is \"yes\", but must be one of \"auto\", \"on\", \"off\""},
 	{"devices = 1;", "1: devices must be a list of groups: devices = ( { vendor_id = 0x02c9; "
 			 "inline_cap = 236; } );"},
 	{"devices = (\n  { vendor_id = 1; inline_cap = 1; },\n  { vendor_id = 1;\n    colour = 3; "
@@ -209,7 +259,10 @@ TAP_CASE(the_sample_without_comments_sets_the_defaults)
 		}
 	}
 	fclose(printed);
-	CHECK_EQ(keys, offsetof(struct conf, devices) / sizeof(uint64_t) + 1);
+	/* Numbers and words, then two sections, then the texts. */
+	CHECK_EQ(keys,
+		 offsetof(struct conf, devices) / sizeof(uint64_t) + 2 +
+			 (sizeof(conf) - offsetof(struct conf, peer_listen)) / CONF_PATH_BYTES);
 	conf_init(&preset);
 	memset(&conf, 0, sizeof(conf));
 	CHECK_EQ(load(text, &conf, message), 0);
