@@ -204,15 +204,16 @@ bool probe_is_usable(const struct probe_report *report)
 	}
 }
 
-/* How much memory this process may lock; false: as much as it likes. */
-static bool memlock_limit(uint64_t *ret_bytes)
+/* Whether @error may come from the limit on locked memory, and how much that is. The kernel says
+ * EPERM where nothing may be locked at all. */
+static bool is_memlock(int error, uint64_t *ret_bytes)
 {
 	struct rlimit limit;
 
 	if (sys_prlimit(0, RLIMIT_MEMLOCK, NULL, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
 		return false;
 	*ret_bytes = limit.rlim_cur;
-	return true;
+	return error == ENOMEM || (error == EPERM && limit.rlim_cur == 0);
 }
 
 const char *probe_cause(const struct device_info *info, const struct probe_report *report,
@@ -227,15 +228,15 @@ const char *probe_cause(const struct device_info *info, const struct probe_repor
 			 info->name);
 	else if (inline_reason_is_good(report->reason) || probe_is_lasting(report))
 		return text;
-	else if (report->error == EPERM || report->error == EACCES)
-		snprintf(text, PROBE_CAUSE_BYTES,
-			 "This user may not: give it access to /dev/infiniband/uverbs* (group "
-			 "rdma).");
-	else if (report->error == ENOMEM && memlock_limit(&bytes))
+	else if (is_memlock(report->error, &bytes))
 		snprintf(text, PROBE_CAUSE_BYTES,
 			 "Probably the limit on locked memory, which is %llu KiB here: raise it "
 			 "(LimitMEMLOCK=infinity in the unit, ulimit -l unlimited in a shell).",
 			 (unsigned long long)(bytes / 1024));
+	else if (report->error == EPERM || report->error == EACCES)
+		snprintf(text, PROBE_CAUSE_BYTES,
+			 "This user may not: give it access to /dev/infiniband/uverbs* (group "
+			 "rdma).");
 	else if (report->error == ENOMEM)
 		snprintf(text, PROBE_CAUSE_BYTES, "The machine, or the device, is out of memory.");
 	else if (report->reason == INLINE_NO_QP && report->shape.send_wr > info->max_qp_wr)

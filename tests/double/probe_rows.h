@@ -74,6 +74,7 @@ static const struct probe_row probe_rows[] = {
 	{"efa", 256, true, 256, 0, INLINE_NO_RC, 0},
 	{"efa", 256, true, 1024, 0, INLINE_NO_RC, 0},
 	{"efa-wide", 256, true, 256, 0, INLINE_NO_RC, 0},
+	{"efa-wide", 256, true, 1024, 0, INLINE_NO_RC, 0},
 	/* hns: clamped without a word, to 32 or 1024. */
 	{"hns-hip08", 256, true, 256, 32, INLINE_USABLE, 2},
 	{"hns-hip08", 256, true, 1024, 32, INLINE_USABLE, 2},

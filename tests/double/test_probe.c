@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/util.h"
@@ -11,6 +12,7 @@
 #include "lib/child.h"
 #include "lib/tap.h"
 #include "lib/verbs/host.h"
+#include "lib/verbs/personality.h"
 
 /*
  * The probe of the library, on every provider that there is a personality for. Each host is seen by
@@ -114,6 +116,26 @@ TAP_CASE(every_provider_gives_what_it_has)
 		child_run(CHILD_UID_SAME, check_row, (void *)(uintptr_t)&probe_rows[i]);
 }
 
+static bool has_row(const char *personality, uint32_t ask)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(probe_rows); i++) {
+		if (probe_rows[i].ask == ask && probe_rows[i].depth == 256 &&
+		    strcmp(probe_rows[i].personality, personality) == 0)
+			return true;
+	}
+	return false;
+}
+
+TAP_CASE(every_personality_is_expected_to_be_something)
+{
+	const struct personality *personality;
+
+	for (unsigned int i = 0; (personality = personality_at(i)); i++) {
+		CHECK(has_row(personality->name, 256));
+		CHECK(has_row(personality->name, 1024));
+	}
+}
+
 /* Whatever runs out, it is told as itself and soon; or there was enough. */
 TAP_CASE(too_little_locked_memory_is_told_as_itself)
 {
@@ -175,6 +197,43 @@ TAP_CASE(errors_are_told_as_themselves)
 	check_fault("create_qp skip=1 errno=EAGAIN", INLINE_STOPPED, EAGAIN, 2);
 	check_fault("create_cq errno=ENOMEM", INLINE_NO_QP, ENOMEM, 0);
 	check_fault("reg_mr errno=ENOMEM", INLINE_STOPPED, ENOMEM, 2);
+}
+
+struct cause_case {
+	rlim_t limit;
+	const char *fault, *cause;
+};
+
+static void check_cause(void *arg)
+{
+	const struct cause_case *cause_case = arg;
+	struct rlimit limit = {cause_case->limit, cause_case->limit};
+	struct fixture fixture;
+	char cause[PROBE_CAUSE_BYTES];
+
+	REQUIRE_OK(setrlimit(RLIMIT_MEMLOCK, &limit));
+	setup(&fixture, "rxe");
+	verbs_host_faults(fixture.host, cause_case->fault);
+	probe(&fixture);
+	probe_cause(&fixture.device->info, &fixture.report, cause);
+	CHECK(strstr(cause, cause_case->cause));
+	tap_diag("%s", cause);
+	teardown(&fixture);
+}
+
+TAP_CASE(the_likely_cause_is_named)
+{
+	static struct cause_case cases[] = {
+		{65536, "create_qp errno=ENOMEM", "locked memory, which is 64 KiB here"},
+		{65536, "reg_mr errno=ENOMEM", "locked memory, which is 64 KiB here"},
+		{65536, "create_qp errno=EPERM", "/dev/infiniband/uverbs*"},
+		/* The kernel, where nothing may be locked. */
+		{0, "reg_mr errno=EPERM", "locked memory, which is 0 KiB here"},
+		{0, "create_qp errno=EACCES", "/dev/infiniband/uverbs*"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		child_run(CHILD_UID_SAME, check_cause, &cases[i]);
 }
 
 TAP_CASE(a_queue_that_is_too_deep_is_told_with_the_remedy)
