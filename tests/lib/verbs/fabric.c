@@ -171,6 +171,33 @@ static bool is_alive(const char *socket)
 	return fd >= 0 || fd == -EAGAIN;
 }
 
+unsigned fabric_count_qps(uint64_t guid)
+{
+	char path[PATH_MAX], prefix[32], socket[FABRIC_SOCKET_MAX], last[FABRIC_SOCKET_MAX] = "";
+	bool last_alive = false;
+	struct dirent *entry;
+	unsigned count = 0;
+	DIR *folder;
+
+	fabric_path("qp", "", path);
+	snprintf(prefix, sizeof(prefix), "%016lx-", (unsigned long)guid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder)) != NULL) {
+		if (strncmp(entry->d_name, prefix, strlen(prefix)) != 0 ||
+		    find("qp", entry->d_name, socket) < 0)
+			continue;
+		/* Most are of one process. */
+		if (strcmp(socket, last) != 0) {
+			memcpy(last, socket, sizeof(last));
+			last_alive = is_alive(socket);
+		}
+		count += last_alive;
+	}
+	if (folder)
+		closedir(folder);
+	return count;
+}
+
 DBL_API int fabric_publish_cm(const uint8_t ip[16], uint16_t port, const char *socket)
 {
 	char name[64], holder[FABRIC_SOCKET_MAX];

@@ -39,6 +39,9 @@ int fabric_publish_qp(uint64_t guid, uint32_t qpn, const char *socket);
 void fabric_forget_qp(uint64_t guid, uint32_t qpn);
 int fabric_find_qp(uint64_t guid, uint32_t qpn, char ret_socket[FABRIC_SOCKET_MAX]);
 
+/* QPs of the device that are there, of all processes. */
+unsigned fabric_count_qps(uint64_t guid);
+
 /* A listener of the CM at @ip (all zero: any) and @port of this host; -EADDRINUSE if taken. */
 int fabric_publish_cm(const uint8_t ip[16], uint16_t port, const char *socket);
 void fabric_forget_cm(const uint8_t ip[16], uint16_t port);
