@@ -2,38 +2,32 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "answer.h"
+#include "base/util.h"
+#include "core/inline_probe.h"
 #include "tool.h"
 
 #ifdef HAVE_RDMA
-
-#include "base/util.h"
 #include "config.h"
 #include "fabric/preflight.h"
 #include "fabric/probe_cache.h"
 #include "fabric/probe_json.h"
+#endif
 
 /*
  * shunt probe: probes in this process, without a daemon, with the daemon's settings. The daemon's
  * own probe of the same device may run at the same time: a device has queue pairs for both.
  */
 
-/* Locked memory below which a real device will hardly give two queue pairs. Chosen. */
-#define MEMLOCK_BYTES (1u << 20)
-
-struct probing {
+struct probe_options {
 	const char *device; /* NULL: all */
 	uint32_t ask;	    /* 0: as the settings say */
-	struct conf conf;
-	struct probe_settings settings;
-	struct probe_cache cache;
 	bool use_cache, frontier, as_json;
-	json_t *devices; /* of the output, with as_json */
-	bool failed;
 };
 
 static bool parse_ask(const char *text, uint32_t *ret_bytes)
@@ -50,7 +44,7 @@ static bool parse_ask(const char *text, uint32_t *ret_bytes)
 	return true;
 }
 
-static int parse_options(int argc, char **argv, struct probing *probing)
+static int parse_options(int argc, char **argv, struct probe_options *options)
 {
 	static const struct option longs[] = {
 		{"device", required_argument, NULL, 'd'},
@@ -67,22 +61,22 @@ static int parse_options(int argc, char **argv, struct probing *probing)
 	while ((opt = getopt_long(argc, argv, ":", longs, NULL)) != -1) {
 		switch (opt) {
 		case 'd':
-			probing->device = optarg;
+			options->device = optarg;
 			break;
 		case 'a':
-			if (!parse_ask(optarg, &probing->ask))
+			if (!parse_ask(optarg, &options->ask))
 				return tool_usage("probe",
 						  "--ask needs bytes from 1 to %u, not \"%s\"",
 						  INLINE_BYTES_MAX, optarg);
 			break;
 		case 'f':
-			probing->frontier = true;
+			options->frontier = true;
 			break;
 		case 'n':
-			probing->use_cache = false;
+			options->use_cache = false;
 			break;
 		case 'j':
-			probing->as_json = true;
+			options->as_json = true;
 			break;
 		case 'h':
 			tool_help("probe");
@@ -97,6 +91,20 @@ static int parse_options(int argc, char **argv, struct probing *probing)
 		return tool_usage("probe", "one argument too many: %s", argv[optind]);
 	return TOOL_GO_ON;
 }
+
+#ifdef HAVE_RDMA
+
+/* Locked memory below which a real device will hardly give two queue pairs. Chosen. */
+#define MEMLOCK_BYTES (1u << 20)
+
+struct probing {
+	struct probe_options options;
+	struct conf conf;
+	struct probe_settings settings;
+	struct probe_cache cache;
+	json_t *devices; /* of the output, with as_json */
+	bool failed;
+};
 
 /* The daemon's settings; only the default file may be missing. */
 static bool load_settings(struct probing *probing)
@@ -114,7 +122,8 @@ static bool load_settings(struct probing *probing)
 	probing->settings = (struct probe_settings){
 		.depth = (uint32_t)probing->conf.rdma_depth,
 		.sges = (uint32_t)probing->conf.rdma_sges,
-		.ask = probing->ask ? probing->ask : (uint32_t)probing->conf.inline_ask,
+		.ask = probing->options.ask ? probing->options.ask
+					    : (uint32_t)probing->conf.inline_ask,
 		.floor = (uint32_t)probing->conf.inline_floor,
 		.devices = &probing->conf.devices,
 	};
@@ -242,7 +251,7 @@ static void output(struct probing *probing, const struct device_info *info,
 {
 	json_t *json;
 
-	if (!probing->as_json) {
+	if (!probing->options.as_json) {
 		print_result(info, report);
 		return;
 	}
@@ -257,14 +266,14 @@ static void probe_device(struct probing *probing, const struct device *device)
 	struct probe_report report;
 
 	probe_order_init(&order, &device->info, &probing->settings);
-	if (!probing->as_json) {
+	if (!probing->options.as_json) {
 		order.on_step = print_step;
 		print_head(&device->info, &order);
 	}
 	probe_run(device, &order, &report);
-	if (probing->frontier && probe_is_usable(&report))
+	if (probing->options.frontier && probe_is_usable(&report))
 		frontier_find(device, &order.shape, report.used, &report.frontier);
-	if (probing->use_cache && order.use && device->info.rc)
+	if (probing->options.use_cache && order.use && device->info.rc)
 		keep(probing, &device->info, &order, &report);
 	output(probing, &device->info, &report);
 	probing->failed = probing->failed || !is_answer(&report);
@@ -294,9 +303,10 @@ static size_t probe_all(struct probing *probing, const struct device_list *list)
 	size_t n = 0;
 
 	for (size_t i = 0; i < list->n; i++) {
-		if (probing->device && strcmp(probing->device, device_list_name(list, i)) != 0)
+		if (probing->options.device &&
+		    strcmp(probing->options.device, device_list_name(list, i)) != 0)
 			continue;
-		if (n++ > 0 && !probing->as_json)
+		if (n++ > 0 && !probing->options.as_json)
 			puts("");
 		probe_one(probing, list, i);
 	}
@@ -312,7 +322,7 @@ static int probe_listed(struct probing *probing)
 	tell_preflight(&list, rc);
 	n = rc < 0 ? 0 : probe_all(probing, &list);
 	if (n == 0 && list.n > 0) {
-		tool_say("there is no RDMA device \"%s\"; there are:", probing->device);
+		tool_say("there is no RDMA device \"%s\"; there are:", probing->options.device);
 		for (size_t i = 0; i < list.n; i++)
 			fprintf(stderr, "  %s\n", device_list_name(&list, i));
 	}
@@ -322,23 +332,20 @@ static int probe_listed(struct probing *probing)
 	return probing->failed ? TOOL_FAILED : TOOL_OK;
 }
 
-int cmd_probe(int argc, char **argv)
+static int probe(const struct probe_options *options)
 {
 	static struct probing probing;
 	json_t *json;
 	int rc;
 
-	probing.use_cache = true;
-	rc = parse_options(argc, argv, &probing);
-	if (rc != TOOL_GO_ON)
-		return rc;
+	probing.options = *options;
 	if (!load_settings(&probing))
 		return TOOL_FAILED;
 	probe_cache_init(&probing.cache);
 	json = json_pack("{s:[]}", "devices");
 	probing.devices = json_object_get(json, "devices");
 	rc = probe_listed(&probing);
-	if (probing.as_json)
+	if (options->as_json)
 		answer_print(json);
 	json_decref(json);
 	return rc;
@@ -346,12 +353,19 @@ int cmd_probe(int argc, char **argv)
 
 #else
 
-int cmd_probe(int argc, char **argv)
+static int probe(const struct probe_options *options)
 {
-	(void)argc;
-	(void)argv;
+	(void)options;
 	tool_say("this build has no RDMA: it was made without libibverbs, librdmacm or libnl-3");
 	return TOOL_FAILED;
 }
 
 #endif
+
+int cmd_probe(int argc, char **argv)
+{
+	struct probe_options options = {.use_cache = true};
+	int rc = parse_options(argc, argv, &options);
+
+	return rc == TOOL_GO_ON ? probe(&options) : rc;
+}
