@@ -17,6 +17,11 @@ POOL_MIN = 2
 WAIT_S = 30
 
 
+def has_full_pool(device):
+	pool = device["ports"][0].get("pool")
+	return pool and pool["ready"] >= POOL_MIN and pool["coming"] == 0
+
+
 class Daemon(Private):
 	"""A daemon on a host of the double."""
 
@@ -33,13 +38,15 @@ class Daemon(Private):
 
 	def wait(self, condition):
 		"""The device, as soon as @condition holds for it and its pool is as full as it is to be."""
+		return self.wait_for(lambda device: condition(device) and has_full_pool(device))
+
+	def wait_for(self, condition):
+		"""The device, as soon as it has been probed and @condition holds for it."""
 		until = time.monotonic() + WAIT_S
 		while True:
 			device = self.device()
-			if "probe" in device and "pool" in device["ports"][0] and condition(device):
-				pool = device["ports"][0]["pool"]
-				if pool["ready"] >= POOL_MIN and pool["coming"] == 0:
-					return device
+			if "probe" in device and condition(device):
+				return device
 			if time.monotonic() > until:
 				raise Failure(f"the device is {device}; log:\n{self.log_text()}")
 			time.sleep(0.02)
@@ -91,10 +98,27 @@ def a_device_that_has_become_less_is_found_out(build, host):
 		yield f"kept: {kept}"
 
 
+def what_the_path_decided_is_tried_again(build, host):
+	host.devices(("rxe0", "rxe", "down", ""))
+	with Daemon(build, host) as daemon:
+		device = daemon.wait_for(lambda device: device["probe"]["reason"] != "pending")
+		if (device["probe"]["reason"], device["probe"]["used"]) != ("unverified", 0):
+			yield f"port down: {device['probe']}"
+		if host.kept():
+			yield f"kept: {host.kept()}"
+		host.devices(rxe())
+		device = daemon.wait(lambda device: device["probe"]["used"] == 256)
+		if device["probe"]["cached"]:
+			yield f"port active: {device['probe']}"
+	if len(host.kept()) != 1:
+		yield f"kept: {host.kept()}"
+
+
 def main():
 	tap = Tap()
 	for test in (a_cold_start_keeps_what_it_finds, a_warm_start_tries_nothing,
-		     a_device_that_has_become_less_is_found_out):
+		     a_device_that_has_become_less_is_found_out,
+		     what_the_path_decided_is_tried_again):
 		host = Host(os.path.join(sys.argv[1], "tools", "shunt"))
 		try:
 			tap.result(test.__name__, list(test(sys.argv[1], host)))
