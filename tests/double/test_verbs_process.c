@@ -72,6 +72,8 @@ static void receive(void *arg)
 			return;
 		CHECK_EQ(pair_recv(&end, (unsigned)(wc.wr_id - 3000), 100), 0);
 	}
+	/* Once before the WRITE, which goes over the receives, and once behind it. */
+	await(party);
 	await(party);
 	CHECK_EQ(end.memory[50000 - 1], 0);
 	CHECK_EQ(end.memory[2000], 7);
@@ -95,6 +97,7 @@ static void transmit(void *arg)
 		if (!CHECK_EQ(wc.status, IBV_WC_SUCCESS))
 			return;
 	}
+	await(party);
 	memset(end.memory, 7, 4000);
 	CHECK_EQ(pair_write(&end, &peer, 4000, IBV_SEND_SIGNALED), 0);
 	REQUIRE(pair_poll(&end, &wc, WAIT_MS));

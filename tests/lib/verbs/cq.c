@@ -66,7 +66,7 @@ static int check_create(struct dbl_context *context, int cqe, int vector)
 		return EIO;
 	if (cqe < 1 || (uint32_t)cqe > device->p->max_cqe || vector != 0)
 		return EINVAL;
-	return context->cqs >= most ? ENOMEM : 0;
+	return device_count_cqs(device) >= most ? ENOMEM : 0;
 }
 
 static int init_cq(struct dbl_cq *cq, struct dbl_context *context, int cqe)

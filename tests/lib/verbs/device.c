@@ -77,6 +77,32 @@ int device_check(const struct dbl_device *device)
 	return device->gone ? EIO : 0;
 }
 
+unsigned device_count_cqs(const struct dbl_device *device)
+{
+	unsigned count = 0;
+	struct list *node;
+
+	list_for_each (node, &device_contexts) {
+		struct dbl_context *context = list_entry(node, struct dbl_context, link);
+
+		count += context->device == device ? context->cqs : 0;
+	}
+	return count;
+}
+
+unsigned device_count_mrs(const struct dbl_device *device)
+{
+	unsigned count = 0;
+	struct list *node;
+
+	list_for_each (node, &device_contexts) {
+		struct dbl_context *context = list_entry(node, struct dbl_context, link);
+
+		count += context->device == device ? context->mrs : 0;
+	}
+	return count;
+}
+
 static void describe_type(struct ibv_device *ibv, enum personality_net net)
 {
 	switch (net) {

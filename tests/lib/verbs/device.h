@@ -28,6 +28,10 @@ extern struct list device_contexts;
 /* EIO if the device was taken from under the program, else 0. */
 int device_check(const struct dbl_device *device);
 
+/* CQs and MRs of this process on @device. */
+unsigned device_count_cqs(const struct dbl_device *device);
+unsigned device_count_mrs(const struct dbl_device *device);
+
 /* In a forked child. */
 void device_forget_contexts(void);
 

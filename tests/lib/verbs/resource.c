@@ -172,7 +172,7 @@ static int check_region(const struct dbl_context *context, unsigned access)
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return EINVAL;
-	return context->mrs >= most ? ENOMEM : 0;
+	return device_count_mrs(device) >= most ? ENOMEM : 0;
 }
 
 /*
