@@ -40,6 +40,7 @@ struct conf {
 	uint64_t spin_us;
 	uint64_t promote_after;
 	uint64_t demote_wait_ms;
+	uint64_t resume_timeout_s;
 	uint64_t ring_bytes;
 	uint64_t backoff_min_ms;
 	uint64_t backoff_max_ms;

@@ -293,8 +293,14 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		.u.registered = {.epoch = epoch},
 	};
 
-	if ((end && (end->dup >= 0 || end->coupling)) || (passed >= 0 && bell_check(passed) < 0)) {
+	if ((end && (end->dup >= 0 || end->coupling)) || bag->n > 2 ||
+	    (passed >= 0 && bell_check(passed) < 0)) {
 		session_cut(session, "adopted what it can't");
+		return;
+	}
+	if (msg->u.adopt.flags & CTL_LANE_REMOTE) {
+		/* It was made by a daemon of another make, and ends by its time limit. */
+		refuse_new(session, msg->token, REASON_NO_LINK);
 		return;
 	}
 	/* A description of the daemon's own, which its client cannot make block. */

@@ -24,6 +24,7 @@ static void welcome(struct session *session)
 				.spin_us = (uint32_t)conf->spin_us,
 				.promote_after = (uint32_t)conf->promote_after,
 				.demote_wait_ms = (uint32_t)conf->demote_wait_ms,
+				.resume_timeout_s = (uint32_t)conf->resume_timeout_s,
 				.backoff_min_ms = (uint32_t)conf->backoff_min_ms,
 				.backoff_max_ms = (uint32_t)conf->backoff_max_ms,
 				.ring_bytes = conf->ring_bytes,

@@ -42,6 +42,7 @@ struct session_settings session_settings = {
 	.backoff_max_ms = 10000,
 	.spin_us = 50,
 	.demote_wait_ms = 1000,
+	.resume_timeout_s = 30,
 };
 
 void session_init(void)
@@ -204,6 +205,7 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 	session_settings.backoff_max_ms = welcome->backoff_max_ms;
 	session_settings.spin_us = welcome->spin_us;
 	session_settings.demote_wait_ms = welcome->demote_wait_ms;
+	session_settings.resume_timeout_s = welcome->resume_timeout_s;
 	session.state = SESSION_OPEN;
 	atomic_store(&session_view.slot, welcome->slot);
 	atomic_store(&session_view.mail_seen, notice_mail(page, welcome->slot));

@@ -23,6 +23,7 @@ struct session_settings {
 	_Atomic uint32_t promote_after, backoff_min_ms, backoff_max_ms;
 	_Atomic uint32_t spin_us;
 	_Atomic uint32_t demote_wait_ms;
+	_Atomic uint32_t resume_timeout_s;
 };
 
 /* What the fast path looks at, one cache line that hardly ever changes. */

@@ -81,6 +81,7 @@ static const struct field state_fields[] = {
 static const struct field adopt_fields[] = {
 	S32(adopt.fd, 0),
 	EPOCH(adopt.epoch),
+	U32(adopt.flags, 0, CTL_LANE_REMOTE),
 	TOTALS(adopt.totals),
 };
 static const struct field closed_fields[] = {
@@ -104,6 +105,7 @@ static const struct field welcome_fields[] = {
 	U32(welcome.spin_us, 0, 1000000),
 	U32(welcome.promote_after, 0, UINT32_MAX),
 	U32(welcome.demote_wait_ms, 0, DAY_MS),
+	U32(welcome.resume_timeout_s, 0, DAY_MS / 1000),
 	U32(welcome.backoff_min_ms, 0, DAY_MS),
 	U32(welcome.backoff_max_ms, 0, DAY_MS),
 	RING(welcome.ring_bytes),
@@ -117,10 +119,8 @@ static const struct field refused_fields[] = {
 	U32(refused.retry_ms, 0, DAY_MS),
 };
 static const struct field pair_fields[] = {
-	EPOCH(pair.epoch),
-	U32(pair.role, 0, 1),
-	RING(pair.own_ring_bytes),
-	RING(pair.peer_ring_bytes),
+	EPOCH(pair.epoch),	   U32(pair.role, 0, 1),       U32(pair.flags, 0, CTL_LANE_REMOTE),
+	RING(pair.own_ring_bytes), RING(pair.peer_ring_bytes),
 };
 static const struct field peer_fields[] = {
 	EPOCH(peer.epoch),
@@ -149,8 +149,9 @@ static const struct rule rules[CTL_TYPE_END] = {
 	[CTL_MAPPED] = RULE(mapped_fields, "mapped", CTL_FROM_CLIENT, 0, 0),
 	[CTL_DRAINED] = RULE(drained_fields, "drained", CTL_FROM_CLIENT, 0, 0),
 	[CTL_STATE] = RULE(state_fields, "state", CTL_FROM_CLIENT, 0, 0),
-	/* The TCP socket, then the end's own bell, so that mail can wake a sleeper. */
-	[CTL_ADOPT] = RULE(adopt_fields, "adopt", CTL_FROM_CLIENT, 1, 2),
+	/* The TCP socket, then the end's own bell, so that mail can wake a sleeper; between hosts
+	 * the TCP socket, both halves and both bells. */
+	[CTL_ADOPT] = RULE(adopt_fields, "adopt", CTL_FROM_CLIENT, 1, 5),
 	[CTL_CLOSED] = RULE(closed_fields, "closed", CTL_FROM_CLIENT, 0, 0),
 	[CTL_QUERY] = RULE(query_fields, "query", CTL_FROM_CLIENT, 0, 0),
 	[CTL_DEMOTE_REQ] = RULE(demote_req_fields, "demote_req", CTL_FROM_CLIENT, 0, 0),

@@ -40,12 +40,17 @@
  * same way. If the successor finds that the other end is not in that epoch, because it never had
  * both halves or has drained them, it sends UNPAIR: the epoch is dropped at once if the peer's half
  * never said ready, else it ends as its words say; then comes DRAINED, as always.
+ *
+ * A lane between hosts (CTL_LANE_REMOTE) needs its daemon: the peer's half is the daemon's own, the
+ * peer's bell wakes the daemon, and it keeps a duplicate of the TCP socket while the lane lives.
+ * ADOPT gives a successor all of it: TCP socket, own half, peer's half, own bell, peer's bell; it
+ * is answered by REGISTERED with held = 1.
  */
 
 #define CTL_VERSION 1u
 #define CTL_HEADER_BYTES 16u
 #define CTL_MAX_BYTES 128u /* no message is longer; a packet that is, is refused unread */
-#define CTL_MAX_FDS 3u
+#define CTL_MAX_FDS 5u
 
 enum ctl_type {
 	/* From the client. */
@@ -97,6 +102,9 @@ enum ctl_query {
 /* HELLO flags: this session asks and demotes; it registers nothing. */
 #define CTL_HELLO_TOOL 1u
 
+/* PAIR and ADOPT flags: the other end is on another host, and the peer's half is the daemon's. */
+#define CTL_LANE_REMOTE 1u
+
 /* Totals of one end since the connection began; they never shrink. */
 struct ctl_totals {
 	uint64_t tcp_tx, tcp_rx;   /* bytes over TCP */
@@ -136,6 +144,7 @@ struct ctl_state_msg {
 struct ctl_adopt {
 	int32_t fd;
 	uint32_t epoch;
+	uint32_t flags; /* CTL_LANE_REMOTE, or 0 */
 	struct ctl_totals totals;
 };
 
@@ -161,8 +170,9 @@ struct ctl_welcome {
 	uint32_t version;
 	uint32_t slot; /* this session's slot in the notice page */
 	uint32_t spin_us;
-	uint32_t promote_after;	 /* operations before a registration */
-	uint32_t demote_wait_ms; /* limit of a hand-over */
+	uint32_t promote_after;	   /* operations before a registration */
+	uint32_t demote_wait_ms;   /* limit of a hand-over */
+	uint32_t resume_timeout_s; /* of a lane between hosts that is lost, or has no daemon */
 	uint32_t backoff_min_ms, backoff_max_ms;
 	uint64_t ring_bytes;
 };
@@ -180,6 +190,7 @@ struct ctl_refused {
 struct ctl_pair {
 	uint32_t epoch; /* of the lane, >= what either end asked for */
 	uint32_t role;	/* 0 or 1, the other end has the other */
+	uint32_t flags; /* CTL_LANE_REMOTE, or 0 */
 	uint64_t own_ring_bytes, peer_ring_bytes;
 };
 

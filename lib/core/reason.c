@@ -76,6 +76,8 @@ static const struct reason_row rows[] = {
 	    "The other end is on another host, and no shuntd answers there."),
 	ROW(NO_LINK, "no_link", PASSES,
 	    "Both daemons know the connection, but there is no RDMA link between the hosts."),
+	ROW(RESUME_TIMEOUT, "resume_timeout", PINS,
+	    "A lane between hosts was lost and could not be taken up again in time."),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == REASON_COUNT, "a row for each code");

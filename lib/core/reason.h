@@ -59,6 +59,7 @@ enum reason {
 	/* Between hosts. */
 	REASON_NO_PEER_DAEMON,
 	REASON_NO_LINK,
+	REASON_RESUME_TIMEOUT,
 	REASON_COUNT,
 };
 

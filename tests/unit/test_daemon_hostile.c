@@ -213,7 +213,7 @@ TAP_CASE(replayed_and_impossible_lane_messages_are_cut_off)
 	const struct ctl_msg drained_later = {
 		.type = CTL_DRAINED, .token = 100, .u.drained = {.epoch = UINT32_MAX}};
 	const struct ctl_msg reg = {.type = CTL_REGISTER, .token = 100, .u.reg = {3, 1, 0}};
-	const struct ctl_msg adopted = {.type = CTL_ADOPT, .token = 100, .u.adopt = {3, 1, {0}}};
+	const struct ctl_msg adopted = {.type = CTL_ADOPT, .token = 100, .u.adopt = {3, 1, 0, {0}}};
 	struct scene scene;
 
 	REQUIRE(scene_open(&scene, ""));
