@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "base/prng.h"
 #include "base/util.h"
 #include "fabric/probe.h"
 #include "probe_rows.h"
@@ -329,6 +330,57 @@ TAP_CASE(a_path_that_loses_messages_is_at_fault)
 	probe_run(fixture.device, &fixture.order, &fixture.report);
 	CHECK_EQ(fixture.report.used, 256);
 	teardown(&fixture);
+}
+
+/*
+ * A seed's worth of trouble, two faults at a time and anywhere. The probe says something that can
+ * be, leaves nothing behind, and finds the truth when the trouble is over.
+ */
+static void check_trouble(void *arg)
+{
+	static const char *const faults[] = {
+		"create_qp skip=%u errno=EIO",	  "create_qp skip=%u errno=0",
+		"create_qp skip=%u errno=EINVAL", "create_qp skip=%u grant=40",
+		"create_qp skip=%u grant=5000",	  "create_cq skip=%u errno=ENOMEM",
+		"reg_mr skip=%u errno=EIO",	  "modify_qp skip=%u errno=EINVAL",
+		"modify_qp skip=%u errno=EIO",	  "post_send skip=%u value=-12",
+		"post_recv skip=%u value=22",	  "send skip=%u action=flush",
+		"send skip=%u action=drop",	  "send skip=%u action=error status=10",
+		"ack skip=%u action=drop",	  "cq skip=%u",
+	};
+	static const char *const personalities[] = {"rxe", "qedr-old", "mlx5-ib", "siw"};
+	static const uint32_t used[] = {256, 128, 236, 80};
+	const uint64_t *seed = arg;
+	struct fixture fixture;
+	struct prng prng;
+	char line[2][64], lines[160];
+	size_t which;
+
+	prng_init(&prng, *seed);
+	which = prng_below(&prng, ARRAY_SIZE(personalities));
+	setup(&fixture, personalities[which]);
+	for (int i = 0; i < 2; i++)
+		snprintf(line[i], sizeof(line[i]), faults[prng_below(&prng, ARRAY_SIZE(faults))],
+			 (unsigned int)prng_below(&prng, 5));
+	snprintf(lines, sizeof(lines), "%s\n%s\n", line[0], line[1]);
+	verbs_host_faults(fixture.host, lines);
+	probe(&fixture);
+	tap_diag("seed %u, %s, %s, %s: %u %s; %s", (unsigned int)*seed, personalities[which],
+		 line[0], line[1], fixture.report.used, inline_reason_name(fixture.report.reason),
+		 fixture.report.detail);
+	CHECK(fixture.report.used <= used[which]);
+	CHECK_EQ(inline_reason_is_good(fixture.report.reason), fixture.report.used > 0);
+	CHECK(fixture.report.creations <= 12);
+	verbs_host_faults(fixture.host, "");
+	probe_run(fixture.device, &fixture.order, &fixture.report);
+	CHECK_EQ(fixture.report.used, used[which]);
+	teardown(&fixture);
+}
+
+TAP_CASE(whatever_goes_wrong_ends_in_order)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++)
+		child_run(CHILD_UID_SAME, check_trouble, &seed);
 }
 
 /* Each sign of a post's error is an error. */
