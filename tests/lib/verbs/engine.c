@@ -36,6 +36,7 @@ static struct {
 	pthread_t thread;
 	int epoll_fd;
 	char socket[FABRIC_SOCKET_MAX];
+	char dir[PATH_MAX]; /* the host that it was started on */
 	struct engine_source wake, listener, watch;
 } engine = {.epoll_fd = -1};
 
@@ -278,6 +279,7 @@ static int open_descriptors(void)
 	engine.wake = (struct engine_source){-1, on_wake};
 	engine.listener = (struct engine_source){-1, on_accept};
 	engine.watch = (struct engine_source){-1, on_watch};
+	snprintf(engine.dir, sizeof(engine.dir), "%s", dbl_dir());
 	rc = fabric_join();
 	if (rc < 0)
 		return rc;
@@ -325,6 +327,11 @@ DBL_API int engine_hold(void)
 			rc = start_thread();
 		if (rc < 0)
 			close_descriptors();
+	}
+	if (rc == 0 && strcmp(engine.dir, dbl_dir()) != 0) {
+		fprintf(stderr, "verbs double: on %s, with something of %s still open\n", dbl_dir(),
+			engine.dir);
+		abort();
 	}
 	if (rc == 0)
 		engine.holders++;

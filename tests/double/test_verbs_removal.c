@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dial.h"
+#include "lib/child.h"
+#include "lib/tap.h"
+#include "lib/verbs/host.h"
+#include "pair.h"
+
+/* Devices and peers that go while the CM uses them. */
+
+#define A "10.77.0.1"
+#define B "10.77.0.2"
+
+static struct verbs_host *host_with(const char *personality)
+{
+	struct verbs_host *host = verbs_host_new();
+
+	verbs_host_add(host, "a", personality, A);
+	verbs_host_add(host, "b", personality, B);
+	verbs_host_enter(host);
+	return host;
+}
+
+static void resync(void)
+{
+	struct ibv_context **devices = rdma_get_devices(NULL);
+
+	if (devices)
+		rdma_free_devices(devices);
+}
+
+DIAL_CASE(removal_is_an_event_here_and_a_farewell_there)
+{
+	struct verbs_host *host = host_with("rxe");
+	bool removal = false, farewell = false;
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+	verbs_host_remove(host, "b");
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdma_cm_event *event;
+		struct pollfd readable = {.fd = dial.channel->fd, .events = POLLIN};
+
+		REQUIRE(poll(&readable, 1, 5000) == 1);
+		CHECK_EQ(rdma_get_cm_event(dial.channel, &event), 0);
+		removal |= event->event == RDMA_CM_EVENT_DEVICE_REMOVAL && event->id == dial.active;
+		farewell |= event->event == RDMA_CM_EVENT_DISCONNECTED && event->id == dial.passive;
+		rdma_ack_cm_event(event);
+	}
+	CHECK(removal && farewell);
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+/* As in rdma-core 44: what makes librdmacm let go, and what does not. */
+DIAL_CASE(librdmacm_keeps_a_device_until_it_looks_again)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+	CHECK(verbs_host_is_held(host, "a") && verbs_host_is_held(host, "b"));
+	verbs_host_remove(host, "b");
+	dial_end(&dial);
+	CHECK(verbs_host_is_held(host, "b"));
+	resync();
+	CHECK(!verbs_host_is_held(host, "b"));
+	/* The other one it keeps, in use or not. */
+	CHECK(verbs_host_is_held(host, "a"));
+	/* With the last device gone there is nothing to compare with. */
+	verbs_host_remove(host, "a");
+	resync();
+	CHECK(verbs_host_is_held(host, "a"));
+	verbs_host_add(host, "c", "rxe", "10.77.0.3");
+	resync();
+	CHECK(!verbs_host_is_held(host, "a"));
+	verbs_host_remove(host, "c");
+	verbs_host_free(host);
+}
+
+DIAL_CASE(an_id_keeps_its_device)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	verbs_host_remove(host, "a");
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_DEVICE_REMOVAL));
+	CHECK(dial.event->id == dial.listener);
+	resync();
+	CHECK(verbs_host_is_held(host, "a"));
+	/* Marked dead at the resync, it goes with its last id. */
+	dial_end(&dial);
+	CHECK(!verbs_host_is_held(host, "a"));
+	verbs_host_free(host);
+}
+
+DIAL_CASE(an_address_that_changes_is_an_event)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+	verbs_host_address(host, "b", "10.77.0.7");
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_ADDR_CHANGE));
+	CHECK(dial.event->id == dial.active);
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+static void dial_and_stay(void *arg)
+{
+	struct dial dial = {.channel = rdma_create_event_channel()};
+	struct rdma_conn_param param = {.retry_count = 1};
+
+	REQUIRE(dial.channel != NULL);
+	REQUIRE(dial_resolve(&dial, B, A, *(const uint16_t *)arg) && dial_qps(dial.active));
+	CHECK_EQ(rdma_connect(dial.active, &param), 0);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_ESTABLISHED));
+	for (;;)
+		pause();
+}
+
+/* Another process dials and is killed: its kernel takes leave in its name. */
+static void check_death(const char *personality)
+{
+	struct verbs_host *host = host_with(personality);
+	struct rdma_conn_param param = {.retry_count = 1};
+	struct dial dial;
+	uint16_t port;
+	pid_t pid;
+
+	REQUIRE(dial_listen(&dial, A));
+	port = be16toh(rdma_get_src_port(dial.listener));
+	pid = child_start(CHILD_UID_SAME, dial_and_stay, &port);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_CONNECT_REQUEST));
+	dial.passive = dial.event->id;
+	REQUIRE(dial_qps(dial.passive));
+	CHECK_EQ(rdma_accept(dial.passive, &param), 0);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_ESTABLISHED));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	CHECK(dial_expect(&dial, RDMA_CM_EVENT_DISCONNECTED));
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+DIAL_CASE(a_peer_that_is_killed)
+{
+	check_death("rxe");
+}
+
+DIAL_CASE(an_iwarp_peer_that_is_killed)
+{
+	check_death("siw");
+}
+
+/* Descriptors are back where they were, but for the devices that librdmacm keeps. */
+DIAL_CASE(nothing_else_stays_open)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+	int before;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+	dial_end(&dial);
+	before = child_count_fds();
+	for (unsigned i = 0; i < 3; i++) {
+		REQUIRE(dial_listen(&dial, A));
+		REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+		dial_end(&dial);
+		/* What closes is seen by the engine a moment later. */
+		for (unsigned j = 0; j < 200 && child_count_fds() > before; j++)
+			usleep(5000);
+		CHECK_EQ(child_count_fds(), before);
+	}
+	verbs_host_remove(host, "a");
+	verbs_host_remove(host, "b");
+	verbs_host_add(host, "c", "rxe", "10.77.0.3");
+	resync();
+	verbs_host_free(host);
+}
