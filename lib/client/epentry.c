@@ -151,7 +151,7 @@ void entry_want(struct epentry *entry, const struct epoll_event *event)
 	entry->told_out = false;
 	if (entry->inner) {
 		epset_list(entry);
-		epset_kick(entry->set);
+		epset_nudge(entry->set);
 	}
 }
 

@@ -199,7 +199,7 @@ static void drain_inner(struct epset *set)
 
 			if (tag == EPSET_TAG_SESSION)
 				mail = true;
-			if (tag == EPSET_TAG_SESSION || tag == EPSET_TAG_KICK)
+			if (tag == EPSET_TAG_SESSION || tag == EPSET_TAG_NUDGE)
 				continue;
 			entry = epset_entry(tag, &tcp);
 			if (!entry || !entry->inner)
@@ -327,7 +327,7 @@ int epoll_wait_call(int ep, struct epoll_event *events, int max, const struct ti
 	epset_lock();
 	more = atomic_fetch_sub(&set->waiters, 1) > 1 || set->outer;
 	if (more && set->ready_head && set->inner >= 0)
-		epset_kick(set);
+		epset_nudge(set);
 	epset_unlock();
 	return rc;
 }

@@ -68,17 +68,17 @@ static struct epset *set_make(int epfd)
 		set = pool_at(&set_pool, set_top++);
 	if (!set)
 		return NULL;
-	*set = (struct epset){.epfd = epfd, .n_fds = 1, .inner = -1, .kick = -1, .session = -1};
+	*set = (struct epset){.epfd = epfd, .n_fds = 1, .inner = -1, .nudge = -1, .session = -1};
 	fdtable_reach(epfd);
 	atomic_store_explicit(&set_slots[epfd], set, memory_order_release);
 	return set;
 }
 
-void epset_kick(struct epset *set)
+void epset_nudge(struct epset *set)
 {
 	/* A thread that is about to sleep counts itself first and looks at the list afterwards. */
 	if (atomic_load(&set->waiters) || set->outer)
-		bell_ring(set->kick);
+		bell_ring(set->nudge);
 }
 
 int set_open_inner(struct epset *set)
@@ -88,17 +88,17 @@ int set_open_inner(struct epset *set)
 	if (set->inner >= 0)
 		return 0;
 	set->inner = ownfd_take(sys_epoll_create1(EPOLL_CLOEXEC));
-	set->kick = ownfd_take(sys_eventfd2(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	rc = set->inner < 0 ? set->inner : set->kick < 0 ? set->kick : 0;
+	set->nudge = ownfd_take(sys_eventfd2(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	rc = set->inner < 0 ? set->inner : set->nudge < 0 ? set->nudge : 0;
 	if (!rc)
-		rc = inner_add(set->inner, set->kick, EPOLLIN | EPOLLET, EPSET_TAG_KICK);
+		rc = inner_add(set->inner, set->nudge, EPOLLIN | EPOLLET, EPSET_TAG_NUDGE);
 	/* The set's own address is a tag that no program can have chosen. */
 	if (!rc)
 		rc = inner_add(set->epfd, set->inner, EPOLLIN, (uint64_t)(uintptr_t)set);
 	if (rc) {
 		ownfd_close(set->inner);
-		ownfd_close(set->kick);
-		set->inner = set->kick = -1;
+		ownfd_close(set->nudge);
+		set->inner = set->nudge = -1;
 	}
 	return rc;
 }
@@ -231,8 +231,8 @@ static void set_drop(struct epset *set)
 {
 	entry_drop_all(set);
 	ownfd_close(set->inner);
-	ownfd_close(set->kick);
-	set->inner = set->kick = -1;
+	ownfd_close(set->nudge);
+	set->inner = set->nudge = -1;
 	set->next_free = set_free;
 	set_free = set;
 }

@@ -52,7 +52,7 @@ struct epset {
 	int epfd;	/* one of the program's descriptors of it */
 	uint32_t n_fds; /* how many of them there are */
 	int inner;	/* inner epoll, -1: none */
-	int kick;	/* eventfd in it: something is on the ready list */
+	int nudge;	/* eventfd in it: something is on the ready list */
 	int session;	/* session socket that is being watched, or -1 */
 	bool outer;	/* the set is polled, or in a set itself: it must look ready when it is */
 	_Atomic uint32_t n_inner; /* entries that are watched */
@@ -72,7 +72,7 @@ struct epset *epset_get(int epfd);
 struct epentry *epset_entry(uint64_t tag, bool *ret_tcp);
 
 /* What the inner epoll's events are tagged with, besides entries. */
-#define EPSET_TAG_KICK UINT64_MAX
+#define EPSET_TAG_NUDGE UINT64_MAX
 #define EPSET_TAG_SESSION (UINT64_MAX - 1)
 
 /* epoll_ctl(2) for a tracked socket: 0 or -errno. */
@@ -96,7 +96,7 @@ void epset_list(struct epentry *entry);
 void epset_unlist(struct epentry *entry);
 
 /* Wake a thread that sleeps in @set: its ready list has something. Locked. */
-void epset_kick(struct epset *set);
+void epset_nudge(struct epset *set);
 
 /*
  * What the life of a socket does to its entries:
