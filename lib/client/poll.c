@@ -52,7 +52,8 @@ static int look_all(struct poll_call *call)
 	for (nfds_t i = 0; i < call->n; i++) {
 		struct sock *sock = call->user[i].fd >= 0 ? fdtable_get(call->user[i].fd) : NULL;
 
-		call->ask[i] = call->user[i];
+		call->ask[i] =
+			(struct pollfd){.fd = call->user[i].fd, .events = call->user[i].events};
 		call->socks[i] = sock;
 		call->ready[i] = (struct ready){.ask = call->user[i].events};
 		if (!sock)
