@@ -42,7 +42,7 @@ static const struct key keys[] = {
 	       "How long a new session may stay silent.",
 	       "The library greets at once; anything slower is not the library."),
 	NUMBER(max_sessions, "sessions", 1, 1048576, 16384, "Processes served at the same time.",
-	       "Two descriptors and a cache line each."),
+	       "Three descriptors and a cache line each."),
 	NUMBER(sessions_per_uid, "sessions", 1, 1048576, 4096, "The same, per user.",
 	       "A quarter of the whole, so that no user shuts out the others."),
 	NUMBER(connections_per_uid, "ends", 1, 16777216, 65536,

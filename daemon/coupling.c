@@ -18,12 +18,11 @@ static void side_release(struct coupling *coupling, struct coupling_side *side)
 		coupling->server->mapped_pages--;
 	}
 	fd_close(side->half);
-	fd_close(side->bell);
 	if (side->user) {
 		side->user->ring_bytes -= coupling->ring_bytes;
 		quota_user_put(&coupling->server->quota, side->user);
 	}
-	*side = (struct coupling_side){.half = -1, .bell = -1};
+	*side = (struct coupling_side){.half = -1};
 }
 
 static void coupling_free(struct coupling *coupling)
@@ -43,7 +42,7 @@ static struct coupling *coupling_new(struct server *server, uint32_t epoch)
 	coupling->epoch = epoch;
 	coupling->ring_bytes = server->conf.ring_bytes;
 	for (int i = 0; i < 2; i++)
-		coupling->sides[i] = (struct coupling_side){.half = -1, .bell = -1};
+		coupling->sides[i] = (struct coupling_side){.half = -1};
 	return coupling;
 }
 
@@ -75,7 +74,7 @@ static void side_map(struct coupling *coupling, struct coupling_side *side)
 	coupling->server->mapped_pages++;
 }
 
-/* Make the half and the bell of @end's side, and charge its user. */
+/* Make the half of @end's side, and charge its user. */
 static enum reason side_make(struct coupling *coupling, struct coupling_side *side, struct end *end)
 {
 	struct quota *quota = &coupling->server->quota;
@@ -87,39 +86,72 @@ static enum reason side_make(struct coupling *coupling, struct coupling_side *si
 	side->half = memfd_make("shunt-half", half_bytes(coupling->ring_bytes));
 	if (side->half < 0)
 		return reason_of_error(side->half);
-	side->bell = bell_make();
-	if (side->bell < 0)
-		return reason_of_error(side->bell);
 	side_map(coupling, side);
 	return REASON_NONE;
 }
 
-/* @end takes the place @index. */
+/* @end takes the place @index, or shares it. */
 static void attach(struct coupling *coupling, unsigned int index, struct end *end)
 {
-	coupling->sides[index].end = end;
+	if (!coupling->sides[index].end)
+		coupling->sides[index].end = end;
 	end->coupling = coupling;
 	end->side = (uint8_t)index;
 	end->last_epoch = coupling->epoch;
+}
+
+/* The next end that shares @end's place; @end itself if none does. */
+static struct end *next_holder(const struct end *end)
+{
+	struct end *kin = end_next_kin(end);
+
+	while (kin->coupling != end->coupling)
+		kin = end_next_kin(kin);
+	return kin;
 }
 
 /* @end leaves its place; with the last one the lane is forgotten. */
 static void detach(struct end *end)
 {
 	struct coupling *coupling = end->coupling;
+	struct coupling_side *side = &coupling->sides[end->side];
 
-	coupling->sides[end->side].end = NULL;
+	if (side->end == end)
+		side->end = next_holder(end);
+	if (side->end == end)
+		side->end = NULL;
 	end->coupling = NULL;
 	if (!coupling->sides[0].end && !coupling->sides[1].end)
 		coupling_free(coupling);
 }
 
-static void send_pair(struct coupling *coupling, unsigned int index)
+/* The holder behind @end (NULL: the first) of both sides; NULL behind the last. */
+static struct end *walk(const struct coupling *coupling, const struct end *end)
 {
-	struct coupling_side *own = &coupling->sides[index], *other = &coupling->sides[!index];
+	const struct coupling_side *sides = coupling->sides;
+	struct end *next;
+
+	if (!end)
+		return sides[0].end ? sides[0].end : sides[1].end;
+	next = next_holder(end);
+	if (next != sides[end->side].end)
+		return next;
+	return end->side == 0 ? sides[1].end : NULL;
+}
+
+/* Wake whoever may sleep on the lane, on either side. */
+static void kick_all(const struct coupling *coupling)
+{
+	for (struct end *end = walk(coupling, NULL); end; end = walk(coupling, end))
+		session_kick(end->session);
+}
+
+static void send_pair(struct coupling *coupling, unsigned int index, const int bells[2])
+{
+	struct coupling_side *own = &coupling->sides[index];
 	/* Each end gets descriptions of its own: see os/bell.h. */
-	AUTO_FD int own_bell = bell_copy(own->bell);
-	AUTO_FD int peer_bell = bell_copy(other->bell);
+	AUTO_FD int own_bell = bell_copy(bells[index]);
+	AUTO_FD int peer_bell = bell_copy(bells[!index]);
 	const int fds[3] = {own->half, own_bell, peer_bell};
 	const struct ctl_msg msg = {
 		.type = CTL_PAIR,
@@ -158,11 +190,15 @@ enum reason coupling_begin(struct server *server, struct end *a, struct end *b)
 {
 	uint32_t epoch = a->next_epoch > b->next_epoch ? a->next_epoch : b->next_epoch;
 	struct coupling *coupling = coupling_new(server, epoch);
+	AUTO_FD int bell_a = bell_make();
+	AUTO_FD int bell_b = bell_make();
+	const int bells[2] = {bell_a, bell_b};
 	struct end *ends[2] = {a, b};
 	enum reason reason = coupling ? REASON_NONE : REASON_NO_MEMORY;
 
 	for (int i = 0; i < 2 && reason == REASON_NONE; i++)
-		reason = side_make(coupling, &coupling->sides[i], ends[i]);
+		reason = bells[i] < 0 ? reason_of_error(bells[i])
+				      : side_make(coupling, &coupling->sides[i], ends[i]);
 	if (reason != REASON_NONE) {
 		if (coupling)
 			coupling_free(coupling);
@@ -173,8 +209,8 @@ enum reason coupling_begin(struct server *server, struct end *a, struct end *b)
 		coupling->sides[i].base_tx = ends[i]->totals.lane_tx;
 		coupling->sides[i].base_rx = ends[i]->totals.lane_rx;
 	}
-	send_pair(coupling, 0);
-	send_pair(coupling, 1);
+	send_pair(coupling, 0, bells);
+	send_pair(coupling, 1, bells);
 	return REASON_NONE;
 }
 
@@ -188,14 +224,23 @@ bool coupling_is_alone(const struct end *end)
 	return !other->end && !other->drained;
 }
 
-int coupling_adopt(struct server *server, struct end *end, struct end *peer, uint32_t epoch,
-		   int bell)
+bool coupling_is_on(const struct end *end, uint32_t epoch)
+{
+	return end->coupling && end->coupling->complete && end->coupling->epoch == epoch;
+}
+
+int coupling_adopt(struct server *server, struct end *end, struct end *peer, uint32_t epoch)
 {
 	struct coupling *coupling;
-	struct coupling_side *side;
+	struct end *kin = end_next_kin(end);
 	unsigned int index = 0;
 
-	if (peer && coupling_is_alone(peer) && peer->coupling->epoch == epoch) {
+	while (kin != end && !coupling_is_on(kin, epoch))
+		kin = end_next_kin(kin);
+	if (kin != end) {
+		coupling = kin->coupling;
+		index = kin->side;
+	} else if (peer && coupling_is_alone(peer) && peer->coupling->epoch == epoch) {
 		coupling = peer->coupling;
 		coupling->hinted = false;
 		index = !peer->side;
@@ -205,9 +250,6 @@ int coupling_adopt(struct server *server, struct end *end, struct end *peer, uin
 			return -ENOMEM;
 		coupling->complete = true;
 	}
-	side = &coupling->sides[index];
-	fd_close(side->bell);
-	side->bell = bell;
 	attach(coupling, index, end);
 	return 0;
 }
@@ -315,10 +357,8 @@ void coupling_leave(struct end *end, enum reason reason, bool died)
 			  died ? REASON_PEER_DIED : REASON_PEER_LEFT);
 		return;
 	}
-	if (died) {
-		bell_ring(coupling->sides[0].bell);
-		bell_ring(coupling->sides[1].bell);
-	}
+	if (died)
+		kick_all(coupling);
 	if (reason == REASON_CANCELLED) {
 		/* It crossed our PEER, so this end never said ready. */
 		send_unpair(end, coupling->epoch, reason);
@@ -337,7 +377,7 @@ void coupling_hint_gone(struct end *end)
 		return;
 	coupling->hinted = true;
 	send_unpair(end, coupling->epoch, REASON_PEER_LEFT);
-	bell_ring(coupling->sides[end->side].bell);
+	session_kick(end->session);
 }
 
 void coupling_ask_demote(struct end *end, enum reason reason)
@@ -348,15 +388,11 @@ void coupling_ask_demote(struct end *end, enum reason reason)
 	if (coupling->demote_serial == coupling->server->demote_serial)
 		return;
 	coupling->demote_serial = coupling->server->demote_serial;
-	for (int i = 0; i < 2; i++) {
-		struct coupling_side *side = &coupling->sides[i];
-
-		if (side->end) {
-			end_note(side->end, HISTORY_ASKED, reason, coupling->epoch);
-			msg.token = side->end->token;
-			session_send(side->end->session, &msg, NULL, 0);
-		}
-		bell_ring(side->bell);
+	for (struct end *at = walk(coupling, NULL); at; at = walk(coupling, at)) {
+		end_note(at, HISTORY_ASKED, reason, coupling->epoch);
+		msg.token = at->token;
+		session_send(at->session, &msg, NULL, 0);
+		session_kick(at->session);
 	}
 }
 

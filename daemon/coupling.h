@@ -10,16 +10,19 @@
 /*
  * A coupling: a lane of one epoch between two ends, as the daemon keeps it.
  *
- *   coupling_begin       both halves and bells are made; each end gets PAIR: its own half, both
- * bells coupling_mapped      an end has mapped its half: it is sealed against any other writer,
- * then sent to the other end (PEER) and our descriptor of it closed complete         both are sent.
- * From here on the lane needs no daemon: the death of an end is told to nobody, its connection's
- * bells are rung, TCP and the halves say it all before complete  whoever leaves takes the lane with
- * it: the other end gets UNPAIR coupling_drained     an end is through with the epoch; the lane is
- * forgotten when both are
+ * - coupling_begin(): halves and bells are made; each end gets PAIR with its own half and copies of
+ *   both bells, which we close.
+ * - coupling_mapped(): an end has mapped its half: it is sealed against any other writer, then sent
+ *   to the other end (PEER), and our descriptor of it closed.
+ * - Complete: both are sent. From here on the lane needs no daemon, nor a descriptor of ours. The
+ *   death of a process is told to nobody: whoever holds the lane is kicked (daemon/session.h), and
+ *   TCP and the halves say it all.
+ * - Before it is complete, whoever leaves takes the lane with it: the other end gets UNPAIR.
+ * - coupling_drained(): an end is through with the epoch; the lane is forgotten when both are.
  *
- * An adopted lane was made by a predecessor of this daemon: it is complete, we have no halves of
- * it, and only the bells that came with it. It may have one known end only, until the other comes.
+ * A side is held by one process, or by several after a fork: ends that are kin. An adopted lane was
+ * made by a predecessor of this daemon: it is complete, and we have no halves of it. It may have
+ * one known end only, until the other comes.
  *
  * Our read-only mapping of each half's first page shows how many bytes went over it; its words are
  * the owner's claims and go nowhere but into figures. Adopted lanes have none, and if there are
@@ -31,10 +34,9 @@ struct quota_user;
 struct server;
 
 struct coupling_side {
-	struct end *end;	     /* NULL: left, drained, or not here yet */
+	struct end *end;	     /* one that holds it; NULL: left, drained, or not here yet */
 	struct quota_user *user;     /* charged for the half; NULL if adopted */
 	int half;		     /* until it is sealed and sent, else -1 */
-	int bell;		     /* -1: unknown (adopted) */
 	const struct half_ctl *page; /* NULL: not mapped, see above */
 	bool mapped;
 	bool drained; /* the end that had this place was through with the lane when it left */
@@ -58,13 +60,14 @@ struct coupling {
 enum reason coupling_begin(struct server *server, struct end *a, struct end *b);
 
 /*
- * @end says that it holds a running lane of @epoch; @bell (or -1) is its own bell and is taken
- * over.
- * @peer: the end at the other side if it is known, or NULL: if it is on a lane of that epoch with a
- * free place, @end joins it, else a new one is made. 0, or -ENOMEM (the bell stays the caller's).
+ * @end says that it holds a running lane of @epoch. If kin of it is on that lane, it holds the same
+ * side. Else, if @peer, the end at the other side or NULL, is on a lane of that epoch with a free
+ * place, @end takes that, and else a new lane is made. 0, or -ENOMEM.
  */
-int coupling_adopt(struct server *server, struct end *end, struct end *peer, uint32_t epoch,
-		   int bell);
+int coupling_adopt(struct server *server, struct end *end, struct end *peer, uint32_t epoch);
+
+/* Whether @end is on a complete lane of @epoch, which another process may hold as well. */
+bool coupling_is_on(const struct end *end, uint32_t epoch);
 
 /* Verdicts about a client's message on a lane. */
 enum coupling_verdict {
@@ -96,7 +99,7 @@ void coupling_hint_gone(struct end *end);
  */
 bool coupling_is_alone(const struct end *end);
 
-/* Ask both ends of @end's lane to go back to TCP, and wake them; once per request. */
+/* Ask all who hold @end's lane to go back to TCP, and wake them; once per request. */
 void coupling_ask_demote(struct end *end, enum reason reason);
 
 /* Raise the lane bytes in @totals to what side @side of the lane shows. */

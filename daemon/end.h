@@ -12,6 +12,8 @@
 /*
  * One end of a connection, as its client registered it: who holds it, what it is called, where it
  * stands, what it has moved, and what happened to it. It belongs to one session and goes with it.
+ * Processes that share a socket by fork, each with a session of its own, have an end each: they are
+ * kin, a ring, of which one stands for all where the connection is looked for by its name.
  *
  * An end is idle (on TCP), waiting (dup >= 0: the other end is awaited), or on a lane (coupling
  * set); never two of these.
@@ -53,6 +55,7 @@ struct history {
 struct end {
 	struct session *session;
 	struct list link;		/* session->ends */
+	struct list kin;		/* other ends of the same socket; a ring without a head */
 	uint64_t session_serial, token; /* together the key of the map by token */
 	struct tcp_name name;
 	uint64_t cookie;
@@ -72,6 +75,12 @@ struct end {
 	uint32_t lanes;
 	struct history history;
 };
+
+/* The next of the ring of kin; @end itself if it has none. */
+static inline struct end *end_next_kin(const struct end *end)
+{
+	return list_entry(end->kin.next, struct end, kin);
+}
 
 /* Append to the history of @end. Never fails. */
 void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch);

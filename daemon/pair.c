@@ -3,7 +3,6 @@
 
 #include "base/util.h"
 #include "coupling.h"
-#include "os/bell.h"
 #include "pair.h"
 #include "server.h"
 #include "session.h"
@@ -167,12 +166,25 @@ static void start_waiting(struct end *end, int fd, uint32_t epoch)
 		coupling_hint_gone(peer);
 }
 
+/* Whether @session has @end or kin of it. */
+static bool has_kin_in(struct end *end, const struct session *session)
+{
+	struct end *kin = end;
+
+	do {
+		if (kin->session == session)
+			return true;
+		kin = end_next_kin(kin);
+	} while (kin != end);
+	return false;
+}
+
 /*
- * The end that @facts belong to: known by @token, or new. NULL, and why not in *@ret_reason;
- * REASON_PROTOCOL is the client's fault.
+ * The end that @facts belong to: known by @token, or new, and with @shared also beside others that
+ * hold the socket. NULL, and why not in *@ret_reason; REASON_PROTOCOL is the client's fault.
  */
 static struct end *find_or_add(struct session *session, uint64_t token,
-			       const struct tcp_facts *facts, enum reason *ret_reason)
+			       const struct tcp_facts *facts, bool shared, enum reason *ret_reason)
 {
 	struct server *server = session->server;
 	struct end *end = registry_by_token(&server->registry, session, token);
@@ -182,7 +194,7 @@ static struct end *find_or_add(struct session *session, uint64_t token,
 	if (end)
 		return end->cookie == facts->cookie ? end : NULL;
 	*ret_reason = REASON_SEVERAL_HOLDERS;
-	if (same) {
+	if (same && (!shared || has_kin_in(same, session))) {
 		session_is_gone(same->session); /* dooms it, so that the next attempt succeeds */
 		return NULL;
 	}
@@ -195,7 +207,8 @@ static struct end *find_or_add(struct session *session, uint64_t token,
 		*ret_reason = REASON_NO_MEMORY;
 		return NULL;
 	}
-	server->tally.seen++;
+	if (!same)
+		server->tally.seen++;
 	end_note(end, HISTORY_SEEN, REASON_NONE, 0);
 	return end;
 }
@@ -243,7 +256,7 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 		refuse_new(session, msg->token, reason);
 		return;
 	}
-	end = find_or_add(session, msg->token, &facts, &reason);
+	end = find_or_add(session, msg->token, &facts, false, &reason);
 	if (!end && reason == REASON_PROTOCOL) {
 		session_cut(session, "used one token for two sockets");
 		return;
@@ -262,18 +275,23 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 }
 
 /*
- * Make room for an adoption by another process of the same socket's holders: the end moves.
- * False if it may not.
+ * Make room for an adoption by another process of the same socket's holders. Who is on that lane
+ * stays; an end with another story is out of date. False if it is not @session's to say so.
  */
-static bool take_from_holder(struct session *session, uint64_t cookie)
+static bool make_room(struct session *session, uint64_t cookie, uint32_t epoch)
 {
 	struct end *same = registry_by_cookie(&session->server->registry, cookie);
+	bool gone;
 
-	if (!same || same->session == session)
-		return true;
-	if (!session_is_gone(same->session) && same->session->uid != session->uid)
-		return false;
-	pair_forget(same, REASON_SEVERAL_HOLDERS, false);
+	while (same && same->session != session) {
+		gone = session_is_gone(same->session);
+		if (!gone && coupling_is_on(same, epoch))
+			return true;
+		if (!gone && same->session->uid != session->uid)
+			return false;
+		pair_forget(same, REASON_SEVERAL_HOLDERS, gone);
+		same = registry_by_cookie(&session->server->registry, cookie);
+	}
 	return true;
 }
 
@@ -281,8 +299,6 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 {
 	struct server *server = session->server;
 	AUTO_FD int fd = fd_bag_take(bag, 0);
-	AUTO_FD int passed = bag->n > 1 ? fd_bag_take(bag, 1) : -1;
-	AUTO_FD int bell = -1;
 	uint32_t epoch = msg->u.adopt.epoch;
 	struct end *end = registry_by_token(&server->registry, session, msg->token);
 	struct tcp_facts facts;
@@ -293,8 +309,8 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		.u.registered = {.epoch = epoch},
 	};
 
-	if ((end && (end->dup >= 0 || end->coupling)) || bag->n > 2 ||
-	    (passed >= 0 && bell_check(passed) < 0)) {
+	if ((end && (end->dup >= 0 || end->coupling)) ||
+	    (!(msg->u.adopt.flags & CTL_LANE_REMOTE) && bag->n > 1)) {
 		session_cut(session, "adopted what it can't");
 		return;
 	}
@@ -303,10 +319,7 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		refuse_new(session, msg->token, REASON_NO_LINK);
 		return;
 	}
-	/* A description of the daemon's own, which its client cannot make block. */
-	if (passed >= 0)
-		bell = bell_copy(passed);
-	if (fd >= server->fd_limit || bell >= server->fd_limit || (passed >= 0 && bell < 0)) {
+	if (fd >= server->fd_limit) {
 		refuse_new(session, msg->token, REASON_NO_DESCRIPTORS);
 		return;
 	}
@@ -318,23 +331,22 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		refuse_new(session, msg->token, REASON_OTHER_NETNS);
 		return;
 	}
-	if (!take_from_holder(session, facts.cookie)) {
+	if (!make_room(session, facts.cookie, epoch)) {
 		refuse_new(session, msg->token, REASON_SEVERAL_HOLDERS);
 		return;
 	}
-	end = find_or_add(session, msg->token, &facts, &reason);
+	end = find_or_add(session, msg->token, &facts, true, &reason);
 	if (!end) {
 		session_refuse(session, msg->token, reason, retry_ms(reason));
 		return;
 	}
 	end->fd = msg->u.adopt.fd;
 	end_set_totals(end, &msg->u.adopt.totals);
-	if (coupling_adopt(server, end, registry_opposite(&server->registry, &end->name), epoch,
-			   bell) < 0) {
+	if (coupling_adopt(server, end, registry_opposite(&server->registry, &end->name), epoch) <
+	    0) {
 		refuse_new(session, msg->token, REASON_NO_MEMORY);
 		return;
 	}
-	bell = -1;
 	end_note(end, HISTORY_ADOPTED, REASON_NONE, epoch);
 	end->state = CTL_STATE_RING;
 	end->reason = REASON_NONE;
@@ -352,10 +364,12 @@ void pair_cancel(struct end *end)
 void pair_forget(struct end *end, enum reason reason, bool died)
 {
 	struct server *server = end->session->server;
-	struct ctl_totals totals;
+	struct ctl_totals totals = end_totals(end);
 
-	totals = end_totals(end);
-	tally_add(&server->tally.gone, &totals);
+	if (end_next_kin(end) == end)
+		tally_add(&server->tally.gone, &totals);
+	else
+		end_set_totals(end_next_kin(end), &totals); /* it is the same connection */
 	if (end->dup >= 0)
 		stop_waiting(end);
 	coupling_leave(end, reason, died);

@@ -29,7 +29,7 @@ struct session;
 /* REGISTER: take the TCP socket out of @bag, and pair it or let it wait. */
 void pair_register(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag);
 
-/* ADOPT: a lane that runs already. */
+/* ADOPT: a lane that runs already; other processes that hold the same end of it keep theirs. */
 void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag);
 
 /* CANCEL: the end stops waiting, or leaves a lane that is not complete. */

@@ -28,14 +28,19 @@ void registry_deinit(struct registry *registry)
 	map_deinit(&registry->by_token);
 }
 
-/* The three maps take @end, or none does. */
+/* The three maps take @end, or none does; only one, if it has kin already. */
 static int enter(struct registry *registry, struct end *end)
 {
+	struct end *first = registry_by_cookie(registry, end->cookie);
 	int rc = map_put_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key),
 			       end);
 
 	if (rc < 0)
 		return rc;
+	if (first) {
+		list_add_before(&first->kin, &end->kin);
+		return 0;
+	}
 	rc = map_put(&registry->by_cookie, end->cookie, end);
 	if (rc < 0)
 		goto del_token;
@@ -66,6 +71,7 @@ struct end *registry_add(struct registry *registry, struct session *session, uin
 	end->cookie = facts->cookie;
 	end->dup = -1;
 	list_init(&end->link);
+	list_init(&end->kin);
 	if (enter(registry, end) < 0) {
 		free(end);
 		return NULL;
@@ -74,12 +80,29 @@ struct end *registry_add(struct registry *registry, struct session *session, uin
 	return end;
 }
 
+/*
+ * Take @end, the first of its kin, out of the maps by socket and name, and let @heir stand there.
+ * Without memory for it the socket is not found any more, until a process registers it anew.
+ */
+static void hand_on(struct registry *registry, struct end *end, struct end *heir)
+{
+	bool named = map_get_bytes(&registry->by_name, &end->name, sizeof(end->name)) == end;
+
+	map_del(&registry->by_cookie, end->cookie);
+	if (named)
+		map_del_bytes(&registry->by_name, &end->name, sizeof(end->name));
+	if (heir == end || map_put(&registry->by_cookie, heir->cookie, heir) < 0)
+		return;
+	if (named)
+		map_put_bytes(&registry->by_name, &heir->name, sizeof(heir->name), heir);
+}
+
 void registry_remove(struct registry *registry, struct end *end)
 {
 	assert(end->dup < 0 && !end->coupling && !end->timer.is_set);
-	if (map_get_bytes(&registry->by_name, &end->name, sizeof(end->name)) == end)
-		map_del_bytes(&registry->by_name, &end->name, sizeof(end->name));
-	map_del(&registry->by_cookie, end->cookie);
+	if (registry_by_cookie(registry, end->cookie) == end)
+		hand_on(registry, end, end_next_kin(end));
+	list_unlink(&end->kin);
 	map_del_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key));
 	list_unlink(&end->link);
 	end->session->user->ends--;

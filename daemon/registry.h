@@ -8,8 +8,9 @@
 
 /*
  * All registered ends, found by their session's token, by their socket, and by their name. One end
- * per socket cookie. Of two ends with the same name the older is stale for certain (the kernel
- * keeps one established connection per name and namespace): the newer takes its place by name.
+ * per socket cookie and session; of kin the first is the one that is found, until it goes. Of two
+ * ends with the same name the older is stale for certain (the kernel keeps one established
+ * connection per name and namespace): the newer takes its place by name.
  */
 struct registry {
 	struct map by_token, by_cookie, by_name;
@@ -23,7 +24,8 @@ void registry_deinit(struct registry *registry);
 
 /*
  * Make an end of @session, idle, and enter it. The session's user has been charged for it.
- * @token, @cookie: in use by no other end. Returns it, or NULL without memory.
+ * @token: in use by no other end. Ends of the same cookie become its kin. Returns it, or NULL
+ * without memory.
  */
 struct end *registry_add(struct registry *registry, struct session *session, uint64_t token,
 			 const struct tcp_facts *facts);
@@ -35,7 +37,7 @@ void registry_remove(struct registry *registry, struct end *end);
 struct end *registry_by_token(const struct registry *registry, const struct session *session,
 			      uint64_t token);
 
-/* The end with the socket @cookie, or NULL. */
+/* The end with the socket @cookie, the first of its kin, or NULL. */
 struct end *registry_by_cookie(const struct registry *registry, uint64_t cookie);
 
 /* The end at the other side of the connection @name, or NULL. */

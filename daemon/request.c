@@ -3,6 +3,7 @@
 
 #include "base/util.h"
 #include "coupling.h"
+#include "os/fd.h"
 #include "pair.h"
 #include "request.h"
 #include "server.h"
@@ -12,8 +13,9 @@
 /* Queries per second and user. Chosen: people and monitors ask, programs in a loop must not. */
 #define QUERIES_PER_S 50
 
-static void welcome(struct session *session)
+static void welcome(struct session *session, int ear)
 {
+	const int fds[2] = {session->server->board.fd, ear};
 	const struct conf *conf = &session->server->conf;
 	const struct ctl_msg msg = {
 		.type = CTL_WELCOME,
@@ -31,12 +33,13 @@ static void welcome(struct session *session)
 			},
 	};
 
-	session_send(session, &msg, &session->server->board.fd, 1);
+	session_send(session, &msg, fds, ARRAY_SIZE(fds));
 }
 
 static void on_hello(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag)
 {
 	struct server *server = session->server;
+	AUTO_FD int ear = -1;
 	int rc;
 
 	(void)bag;
@@ -55,10 +58,16 @@ static void on_hello(struct session *session, const struct ctl_msg *msg, struct 
 		session_cut(session, "its process can't be watched (error %d)", -rc);
 		return;
 	}
+	ear = session_make_kick(session);
+	if (ear < 0) {
+		session_refuse(session, 0, REASON_NO_DESCRIPTORS, 1000);
+		session_cut(session, "no descriptor is left for it (error %d)", -ear);
+		return;
+	}
 	session->slot = board_take(&server->board);
 	timer_clear(&server->loop.timers, &session->timer);
 	session->phase = msg->u.hello.flags & CTL_HELLO_TOOL ? SESSION_TOOL : SESSION_CLIENT;
-	welcome(session);
+	welcome(session, ear);
 }
 
 static struct end *find_end(struct session *session, uint64_t token)

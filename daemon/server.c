@@ -79,7 +79,7 @@ static int own_netns(uint64_t *ret_cookie)
 	return sys_getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, ret_cookie, &len);
 }
 
-/* As many descriptors as we may have, less a reserve: a lane costs two, a client two. */
+/* As many descriptors as we may have, less a reserve: a client costs three, a running lane none. */
 static int raise_fd_limit(struct server *server)
 {
 	struct rlimit limit;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "os/bell.h"
 #include "os/fd.h"
 #include "os/log.h"
 #include "os/syswait.h"
@@ -66,8 +68,10 @@ static void session_free(struct session *session)
 	loop_remove(&session->process);
 	fd_close(session->sock.fd);
 	fd_close(session->process.fd);
+	fd_close(session->kick); /* last: who wakes by its hang-up finds the socket closed */
 	timer_clear(&server->loop.timers, &session->timer);
 	list_unlink(&session->doom.link);
+	list_unlink(&session->kicking.link);
 	while ((node = list_pop_front(&session->out)) != NULL) {
 		struct parcel *parcel = list_entry(node, struct parcel, link);
 
@@ -85,6 +89,30 @@ static void session_free(struct session *session)
 static void on_doom(struct task *task)
 {
 	session_free(container_of(task, struct session, doom));
+}
+
+static void on_kicking(struct task *task)
+{
+	bell_ring(container_of(task, struct session, kicking)->kick);
+}
+
+void session_kick(struct session *session)
+{
+	if (session->phase == SESSION_CLIENT)
+		loop_defer(&session->server->loop, &session->kicking);
+}
+
+int session_make_kick(struct session *session)
+{
+	int ear;
+
+	session->kick = bell_make();
+	ear = bell_ear(session->kick);
+	if (ear >= session->server->fd_limit) {
+		fd_close(ear);
+		return -EMFILE;
+	}
+	return session->kick < 0 ? session->kick : ear;
 }
 
 void session_destroy_all(struct server *server)
@@ -135,6 +163,7 @@ static void session_flush(struct session *session)
 			return;
 		}
 		board_post(&session->server->board, session->slot);
+		session_kick(session); /* who woke by the kick for it may be asleep again */
 		list_unlink(&parcel->link);
 		session->out_count--;
 		fd_bag_close(&parcel->bag);
@@ -397,7 +426,7 @@ void session_accept(struct server *server, int fd)
 		return;
 	}
 	session->server = server;
-	session->process.fd = -1;
+	session->process.fd = session->kick = -1;
 	session->serial = ++server->session_serial;
 	session->pid = cred.pid;
 	session->uid = cred.uid;
@@ -407,6 +436,7 @@ void session_accept(struct server *server, int fd)
 	list_init(&session->out);
 	list_init(&session->ends);
 	task_init(&session->doom, on_doom);
+	task_init(&session->kicking, on_kicking);
 	timer_init(&session->timer, on_timer);
 	list_push_back(&server->sessions, &session->link);
 	server->session_count++;

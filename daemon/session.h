@@ -18,6 +18,11 @@
  * rate-limited line in the log. Cutting off is deferred to the loop, so a session stays valid
  * memory during any callback.
  *
+ * Each session has a kick, a bell that every sleeper of the client's process watches. It is rung
+ * behind a message that may not wait until the client calls, and for a death that may have left a
+ * wake-up undone; once a turn of the loop is enough, since whoever wakes looks at everything. The
+ * client has an ear of it only, so that it hangs up when we are gone.
+ *
  * The session ends with its process, not merely with its socket: a forked child may hold the
  * socket open, and a registration's duplicate of a TCP socket must not outlive its owner.
  */
@@ -35,7 +40,8 @@ struct session {
 	struct server *server;
 	struct list link; /* server->sessions */
 	struct source sock, process;
-	struct task doom;
+	struct task doom, kicking;
+	int kick;	    /* -1 until WELCOME */
 	struct timer timer; /* HELLO is due; later: reading goes on */
 	struct list out;
 	size_t out_count;
@@ -69,6 +75,12 @@ void session_refuse(struct session *session, uint64_t token, enum reason reason,
 /* End @session because its client did what @format says. Logs, rate-limited per user. */
 __attribute__((format(printf, 2, 3))) void session_cut(struct session *session, const char *format,
 						       ...);
+
+/* Wake every sleeper of the client, after the current callback. Never fails; a tool has none. */
+void session_kick(struct session *session);
+
+/* Make the kick of @session. The client's ear of it, the caller's; or -errno. */
+int session_make_kick(struct session *session);
 
 /* Whether the process of @session has died, though we may not have been told yet; dooms it then. */
 bool session_is_gone(struct session *session);

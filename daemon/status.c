@@ -168,8 +168,12 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 		struct session *session = list_entry(s, struct session, link);
 
 		list_for_each (e, &session->ends) {
-			struct ctl_totals live = end_totals(list_entry(e, struct end, link));
+			const struct end *end = list_entry(e, struct end, link);
+			struct ctl_totals live = end_totals(end);
 
+			/* Of several processes that hold it one is enough. */
+			if (registry_by_cookie(&server->registry, end->cookie) != end)
+				continue;
 			tally_add(&totals, &live);
 			++*ret_count;
 		}

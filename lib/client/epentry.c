@@ -223,3 +223,13 @@ void entry_drop_all(struct epset *set)
 			entry_drop(entry);
 	}
 }
+
+void entry_list_all(struct epset *set)
+{
+	for (uint32_t i = 0; i < entry_top; i++) {
+		struct epentry *entry = pool_at(&entry_pool, i);
+
+		if (entry->set == set && entry->inner && !entry->parked)
+			epset_list(entry);
+	}
+}

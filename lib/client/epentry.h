@@ -15,8 +15,9 @@ struct epentry *entry_make(struct epset *set, struct sock *sock, int fd);
 struct epentry *entry_find(int epfd, int fd, struct sock *sock);
 void entry_drop(struct epentry *entry);
 
-/* Every entry of @set. */
+/* Every entry of @set: drop it; put it on the ready list if its socket is on a lane. */
 void entry_drop_all(struct epset *set);
+void entry_list_all(struct epset *set);
 
 /* Watch bell and TCP in the set's inner epoll, which is opened if need be. 0 or -errno. */
 int entry_watch(struct epentry *entry);

@@ -5,6 +5,7 @@
 #include "client/epoll.h"
 #include "client/epset.h"
 #include "client/fdtable.h"
+#include "client/kick.h"
 #include "client/ready.h"
 #include "client/session.h"
 #include "client/signal.h"
@@ -187,7 +188,8 @@ static int harvest(struct epset *set, struct epoll_event *events, int max, bool 
 static void drain_inner(struct epset *set)
 {
 	struct epoll_event events[EPOLL_BATCH];
-	bool mail = false, tcp;
+	bool mail = false, kicked = false, tcp;
+	uint32_t hung_up = 0;
 	int n;
 
 	do {
@@ -199,7 +201,12 @@ static void drain_inner(struct epset *set)
 
 			if (tag == EPSET_TAG_SESSION)
 				mail = true;
-			if (tag == EPSET_TAG_SESSION || tag == EPSET_TAG_NUDGE)
+			if (kick_is(EPSET_TAG_KICK, tag)) {
+				kicked = true;
+				if (events[i].events & EPOLLHUP)
+					hung_up = (uint32_t)tag;
+			}
+			if (tag >= EPSET_TAG_LEAST)
 				continue;
 			entry = epset_entry(tag, &tcp);
 			if (!entry || !entry->inner)
@@ -210,8 +217,13 @@ static void drain_inner(struct epset *set)
 		}
 		epset_unlock();
 	} while (n == EPOLL_BATCH);
-	if (mail)
+	if (kicked) {
+		/* Whom it is for is not said. */
+		epset_list_all(set);
+		session_attend(hung_up);
+	} else if (mail) {
 		session_poll();
+	}
 }
 
 /* One call, as far as the kernel is concerned. */
@@ -253,7 +265,7 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 {
 	struct epoll_ask ask = {.ep = ep, .mask = mask, .since = signal_mark()};
 	uint64_t now;
-	bool inner;
+	bool inner, alone;
 	int n, rc;
 
 	for (;;) {
@@ -263,6 +275,9 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 		ask.left_ns = deadline == WAIT_FOREVER ? UINT64_MAX
 			      : now < deadline	       ? deadline - now
 						       : 0;
+		alone = !epset_cover(set) && set->n_inner && ask.left_ns > SLEEP_ALONE_NS;
+		if (alone)
+			ask.left_ns = SLEEP_ALONE_NS;
 		n = harvest(set, events, max, ask.left_ns != 0);
 		if (n == max)
 			return n;
@@ -279,6 +294,8 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 			 * began just now: no descriptor twice in a call. */
 			if (!n && !rc)
 				n = harvest(set, events, max, false);
+		} else if (alone && ask.left_ns && !rc) {
+			epset_list_all(set);
 		}
 		n += rc;
 		if (n || (deadline != WAIT_FOREVER && clock_now_ns() >= deadline))

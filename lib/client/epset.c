@@ -7,6 +7,7 @@
 #include "client/demote.h"
 #include "client/epentry.h"
 #include "client/fdtable.h"
+#include "client/kick.h"
 #include "client/ownfd.h"
 #include "client/pool.h"
 #include "client/session.h"
@@ -95,12 +96,39 @@ int set_open_inner(struct epset *set)
 	/* The set's own address is a tag that no program can have chosen. */
 	if (!rc)
 		rc = inner_add(set->epfd, set->inner, EPOLLIN, (uint64_t)(uintptr_t)set);
+	set->watched = 0;
+	if (!rc && !set->outer)
+		kick_watch(set->inner, EPSET_TAG_KICK, &set->watched);
 	if (rc) {
 		ownfd_close(set->inner);
 		ownfd_close(set->nudge);
 		set->inner = set->nudge = -1;
 	}
 	return rc;
+}
+
+void epset_list_all(struct epset *set)
+{
+	epset_lock();
+	entry_list_all(set);
+	epset_unlock();
+}
+
+bool epset_cover(struct epset *set)
+{
+	uint32_t covered = __atomic_load_n(&set->covered, __ATOMIC_RELAXED);
+
+	if (session_covers(covered))
+		return true;
+	epset_lock();
+	if (set->inner >= 0 && !set->outer)
+		kick_watch(set->inner, EPSET_TAG_KICK, &set->watched);
+	covered = session_covers(set->watched) ? set->watched : 0;
+	if (covered && covered != set->covered)
+		entry_list_all(set);
+	__atomic_store_n(&set->covered, covered, __ATOMIC_RELAXED);
+	epset_unlock();
+	return covered;
 }
 
 int set_watch_session(struct epset *set)
@@ -273,6 +301,11 @@ void epset_outer(struct epset *set)
 		if (member)
 			demote_handover(sock, REASON_UNSERVED_CALL);
 	}
+	/* A kick would make it look ready, and there is no lane in it any more. */
+	epset_lock();
+	if (set->inner >= 0)
+		kick_unwatch(set->inner, &set->watched);
+	epset_unlock();
 }
 
 int epset_sock_pending(struct sock *sock)

@@ -49,12 +49,14 @@ struct epentry {
 };
 
 struct epset {
-	int epfd;	/* one of the program's descriptors of it */
-	uint32_t n_fds; /* how many of them there are */
-	int inner;	/* inner epoll, -1: none */
-	int nudge;	/* eventfd in it: something is on the ready list */
-	int session;	/* session socket that is being watched, or -1 */
-	bool outer;	/* the set is polled, or in a set itself: it must look ready when it is */
+	int epfd;	  /* one of the program's descriptors of it */
+	uint32_t n_fds;	  /* how many of them there are */
+	int inner;	  /* inner epoll, -1: none */
+	int nudge;	  /* eventfd in it: something is on the ready list */
+	uint32_t watched; /* serial of the kick that the inner epoll watches */
+	uint32_t covered; /* … and under which all entries have been looked at */
+	int session;	  /* session socket that is being watched, or -1 */
+	bool outer;	  /* the set is polled, or in a set itself: it must look ready when it is */
 	_Atomic uint32_t n_inner; /* entries that are watched */
 	_Atomic uint32_t waiters; /* threads in epoll_wait */
 	struct epentry *ready_head, *ready_tail;
@@ -74,6 +76,8 @@ struct epentry *epset_entry(uint64_t tag, bool *ret_tcp);
 /* What the inner epoll's events are tagged with, besides entries. */
 #define EPSET_TAG_NUDGE UINT64_MAX
 #define EPSET_TAG_SESSION (UINT64_MAX - 1)
+#define EPSET_TAG_KICK ((uint64_t)0xfffffffe << 32) /* and the serial */
+#define EPSET_TAG_LEAST EPSET_TAG_KICK
 
 /* epoll_ctl(2) for a tracked socket: 0 or -errno. */
 int epset_add(int epfd, int fd, struct sock *sock, const struct epoll_event *event);
@@ -94,6 +98,15 @@ void epset_outer(struct epset *set);
 /* Put @entry on, or take it off, its set's ready list. Locked. */
 void epset_list(struct epentry *entry);
 void epset_unlist(struct epentry *entry);
+
+/* Put all entries of @set whose sockets are on lanes on its ready list. */
+void epset_list_all(struct epset *set);
+
+/*
+ * Before anything is armed: watch the present kick. Whether @set may sleep for as long as it likes
+ * (see session_covers()); when that begins, all entries are looked at once more.
+ */
+bool epset_cover(struct epset *set);
 
 /* Wake a thread that sleeps in @set: its ready list has something. Locked. */
 void epset_nudge(struct epset *set);

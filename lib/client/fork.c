@@ -86,7 +86,10 @@ void fork_prepare(void)
 	for (uint32_t i = 0; (sock = next_live(&i));) {
 		promote_cancel(sock, REASON_FORKED);
 		take_place(sock);
-		/* What is mapped where must not change while it is copied. */
+	}
+	/* What is mapped where must not change while it is copied. Only now: a session that ends
+	 * locks one socket after the other. */
+	for (uint32_t i = 0; (sock = next_live(&i));) {
 		sock_lock_tx(sock);
 		sock_lock_rx(sock);
 	}

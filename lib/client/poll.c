@@ -88,13 +88,13 @@ static bool any_moved(void *arg)
 /* Announce the sleep everywhere; watch every bell. False: something moved. */
 static bool arm_all(struct poll_call *call, int epfd)
 {
-	bool safe = true;
+	bool safe;
 
 	for (nfds_t i = 0; i < call->n; i++)
 		if (call->ready[i].held)
 			wait_watch_add(epfd, call->socks[i]->bell_own);
 	/* A bell that was ever rung shows an edge to each new watcher: not one of this sleep. */
-	wait_take_edges(epfd);
+	safe = !wait_take_edges(epfd);
 	for (nfds_t i = 0; i < call->n; i++)
 		if (call->ready[i].held)
 			safe &= ready_arm(call->socks[i], &call->ready[i]);
@@ -170,6 +170,7 @@ static int poll_loop(struct poll_call *call, uint64_t deadline, const sigset_t *
 			memset(call->ask, 0, sizeof(*call->ask) * call->n);
 		count = rc < 0 ? 0 : merge_all(call);
 		release_all(call);
+		wait_attend();
 		if (rc < 0 || count)
 			return rc < 0 ? rc : count;
 		if (deadline != WAIT_FOREVER && clock_now_ns() >= deadline)

@@ -313,6 +313,9 @@ void promote_message(const struct ctl_msg *msg, struct fd_bag *bag)
 {
 	struct sock *sock = promote_find(msg->token);
 
+	/* Answers come in order: the daemon knows all that it was told of. */
+	if (msg->token && msg->token == atomic_load(&session_view.adopt_last))
+		atomic_store(&session_view.adopt_last, 0);
 	if (!sock)
 		return; /* closed meanwhile */
 	switch (msg->type) {
@@ -410,7 +413,6 @@ uint32_t promote_adopt(uint32_t from)
 
 	for (uint32_t i = from; (sock = sock_at(i)); i++) {
 		struct ctl_msg msg = {.type = CTL_ADOPT, .token = promote_token(sock)};
-		int fds[2] = {sock->fd, sock->bell_own};
 
 		if (!sock->live || !sock->lane.own || !stage_on_lane(sock_stage(sock))) {
 			sock->report_due = false; /* this daemon has not heard of it */
@@ -421,8 +423,9 @@ uint32_t promote_adopt(uint32_t from)
 		msg.u.adopt.epoch = sock->sh->conn.epoch;
 		msg.u.adopt.totals = totals_of(sock);
 		unlock_both(sock);
-		if (session_send_fds_locked(&msg, fds, 2))
+		if (session_send_locked(&msg, sock->fd))
 			return i;
+		atomic_store(&session_view.adopt_last, msg.token);
 	}
 	return PROMOTE_ADOPTED;
 }
@@ -435,8 +438,13 @@ int promote_session_lost(void)
 	for (uint32_t i = 0; (sock = sock_at(i)); i++) {
 		if (!sock->live)
 			continue;
-		if (sock->lane.own && stage_on_lane(sock_stage(sock)))
-			lanes = 1;
+		/* What is not on a lane may be locked by the caller. */
+		if (stage_on_lane(sock_stage(sock))) {
+			sock_lock_tx(sock);
+			lanes |= sock->lane.own != NULL;
+			bell_ring(sock->bell_own); /* nobody may sleep for long now */
+			sock_unlock_tx(sock);
+		}
 		if (stage_pending(sock_stage(sock)))
 			back_to_tcp(sock, CONN_EV_CANCEL, REASON_DAEMON_GONE, 0);
 	}

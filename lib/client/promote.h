@@ -39,8 +39,8 @@ void promote_message(const struct ctl_msg *msg, struct fd_bag *bag);
 #define PROMOTE_ADOPTED UINT32_MAX
 uint32_t promote_adopt(uint32_t from);
 
-/* The session is gone: registrations go with it, lanes stay. Returns 1 if there are lanes. Session
- * lock. */
+/* The session is gone: registrations go with it, lanes stay, and whoever sleeps on one is woken.
+ * Returns 1 if there are lanes. Session lock. */
 int promote_session_lost(void);
 
 /* Take back a registration that is under way, for @reason. Session lock. */

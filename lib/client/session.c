@@ -5,10 +5,12 @@
 #include <sys/mman.h>
 #include <sys/un.h>
 
+#include "client/kick.h"
 #include "client/ownfd.h"
 #include "client/promote.h"
 #include "client/session.h"
 #include "client/signal.h"
+#include "os/bell.h"
 #include "os/clock.h"
 #include "os/memfd.h"
 #include "os/rundir.h"
@@ -85,6 +87,7 @@ static void session_clear(void)
 {
 	/* The page stays mapped: another thread may be about to load from it. */
 	atomic_store(&session_view.page, NULL);
+	kick_clear();
 	ownfd_close(session.fd);
 	session_set_fd(-1);
 	session.state = SESSION_NONE;
@@ -97,12 +100,14 @@ void session_drop_locked(void)
 	if (session.state == SESSION_NONE)
 		return;
 	session_clear();
+	/* Sleepers that believe in the daemon are woken by this, others find that there is none. */
 	atomic_store(&session_view.lost, promote_session_lost());
 }
 
 void session_forked(void)
 {
 	session_clear();
+	kick_forked();
 	atomic_store(&session_view.lost, 0);
 	atomic_store(&session_view.next_try_ns, 0);
 }
@@ -192,14 +197,21 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 {
 	struct stat st;
 	const struct notice_page *page;
+	int rc;
 
 	if (session.state != SESSION_HELLO || sys_fstat(bag->fds[0], &st) || st.st_size < 0 ||
 	    welcome->slot >= notice_slots_in((uint64_t)st.st_size) ||
-	    memfd_check(bag->fds[0], (uint64_t)st.st_size, MEMFD_SEALS_SIZE))
+	    memfd_check(bag->fds[0], (uint64_t)st.st_size, MEMFD_SEALS_SIZE) ||
+	    bell_check(bag->fds[1]))
 		return -EPROTO;
 	page = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, bag->fds[0], 0);
 	if (page == MAP_FAILED)
 		return -ENOMEM;
+	rc = kick_set(fd_bag_take(bag, 1));
+	if (rc) {
+		munmap((void *)(uintptr_t)page, (size_t)st.st_size);
+		return rc;
+	}
 	session_settings.promote_after = welcome->promote_after;
 	session_settings.backoff_min_ms = welcome->backoff_min_ms;
 	session_settings.backoff_max_ms = welcome->backoff_max_ms;
@@ -209,9 +221,10 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 	session.state = SESSION_OPEN;
 	atomic_store(&session_view.slot, welcome->slot);
 	atomic_store(&session_view.mail_seen, notice_mail(page, welcome->slot));
+	atomic_store(&session_view.adopt_last, 0);
+	atomic_store(&session_view.adopt_next, 0);
 	atomic_store(&session_view.page, page);
 	atomic_store(&session_view.lost, 0);
-	atomic_store(&session_view.adopt_next, 0);
 	session_adopt();
 	return 0;
 }
@@ -241,7 +254,8 @@ static int session_read_one(void)
 	return rc ? rc : 1;
 }
 
-static void session_poll_locked(void)
+/* Whether there may be more to read. */
+static bool session_poll_locked(void)
 {
 	const struct notice_page *page = atomic_load(&session_view.page);
 	bool more;
@@ -250,7 +264,7 @@ static void session_poll_locked(void)
 	if (session.state == SESSION_NONE) {
 		if (atomic_load(&session_view.lost))
 			session_start();
-		return;
+		return false;
 	}
 	/* Before the reading: what comes later moves the counter again. */
 	if (page)
@@ -266,6 +280,7 @@ static void session_poll_locked(void)
 		atomic_fetch_sub(&session_view.mail_seen, 1);
 	if (rc < 0 || (page && !notice_alive(page)))
 		session_drop_locked();
+	return rc > 0;
 }
 
 void session_poll(void)
@@ -274,6 +289,25 @@ void session_poll(void)
 		return;
 	session_poll_locked();
 	session_unlock();
+}
+
+void session_attend(uint32_t hung_up)
+{
+	session_lock();
+	while (session_poll_locked())
+		;
+	if (hung_up && kick_serial() == hung_up)
+		session_drop_locked();
+	session_unlock();
+}
+
+bool session_covers(uint32_t watched)
+{
+	const struct notice_page *page = atomic_load(&session_view.page);
+
+	return page && notice_alive(page) && watched && watched == kick_serial() &&
+	       atomic_load(&session_view.adopt_next) == PROMOTE_ADOPTED &&
+	       !atomic_load(&session_view.adopt_last);
 }
 
 int session_ensure(void)

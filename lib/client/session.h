@@ -34,6 +34,7 @@ struct session_view {
 	_Atomic uint64_t mail_seen;
 	_Atomic uint64_t next_try_ns; /* no attempt to connect before */
 	_Atomic uint32_t adopt_next;  /* index of the next lane to tell of, or PROMOTE_ADOPTED */
+	_Atomic uint64_t adopt_last;  /* token of the last one told of, until answered; else 0 */
 };
 
 extern struct session_view session_view;
@@ -77,6 +78,21 @@ void session_init(void);
  * blocks. Does nothing if another thread is at it.
  */
 void session_poll(void);
+
+/*
+ * For a sleeper that took an edge of the kick: handle all that the daemon has sent, however long
+ * that takes. @hung_up: the serial of a kick that has hung up, so that its session is over; else 0.
+ * May wait for another thread that is at it. No lock may be held, nor a socket's mapping.
+ */
+void session_attend(uint32_t hung_up);
+
+/*
+ * Whether a sleeper on a lane that watches the kick of serial @watched may sleep for as long as it
+ * likes: a daemon knows of our lanes, watches over those who could have to wake us, and will kick.
+ * To be asked before the sleep is announced (L_ARM); if it ends to be true afterwards, the bells of
+ * all lanes are rung.
+ */
+bool session_covers(uint32_t watched);
 
 /* Make sure of a session: 0 if there is one, -EAGAIN if it is being set up or not time to try. */
 int session_ensure(void);

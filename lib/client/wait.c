@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "client/kick.h"
 #include "client/ownfd.h"
 #include "client/session.h"
 #include "client/spin.h"
@@ -9,16 +10,18 @@
 #include "os/clock.h"
 #include "os/syswait.h"
 
-/* Longest sleep on a lane while no daemon watches over dying processes: one that dies between a
- * store and the bell, in a side that lives on, is noticed by nobody else. */
-#define SLEEP_ALONE_NS 1000000000u
-/* … and while there is no descriptor to watch the bell with. */
+/* Longest sleep while there is no descriptor to watch the bell with. */
 #define SLEEP_BLIND_NS 1000000u
+
+/* What an event of the thread's epoll is of. */
+#define TAG_BELL 0u
+#define TAG_TCP 1u
+#define TAG_KICK ((uint64_t)1 << 32) /* and the serial */
 
 /*
  * What a thread sleeps with: an epoll of its own (a wake-up that goes to an epoll which several
- * sleepers share wakes one of them), watching the socket that the thread waited for last: its bell
- * (tag 0) and TCP (tag 1), both edge-triggered.
+ * sleepers share wakes one of them), watching the kick and the socket that the thread waited for
+ * last: its bell and TCP, all edge-triggered.
  */
 struct sleeper {
 	int epfd;
@@ -26,7 +29,11 @@ struct sleeper {
 	int bell, tcp;
 	uint32_t gen, epoch;
 	const struct sock *sock;
-	bool tcp_moved; /* an edge of TCP was taken and nobody has looked there yet */
+	bool tcp_moved;	  /* an edge of TCP was taken and nobody has looked there yet */
+	bool kicked;	  /* an edge of the kick was taken and nobody has attended to it yet */
+	uint32_t hung_up; /* … of that serial, which says that the session is over; else 0 */
+	uint32_t watched; /* serial of the kick */
+	bool covered;	  /* by the daemon, when this wait began */
 };
 
 static __thread struct sleeper sleeper __attribute__((tls_model("initial-exec"))) = {.epfd = -1};
@@ -53,34 +60,65 @@ void wait_forked(void)
 	fork_count++;
 }
 
-/* The thread's epoll as the last wait left it; -1 if there is no descriptor for one. */
+/* The thread's epoll as the last wait left it, with the kick; -1 if there is no descriptor for one.
+ * Before anything is armed. */
 static int sleeper_open(struct sleeper *s)
 {
 	if (s->epfd >= 0 && s->forks != fork_count) {
 		ownfd_close(s->epfd);
-		s->epfd = -1;
+		*s = (struct sleeper){.epfd = -1};
 	}
-	if (s->epfd >= 0)
-		return s->epfd;
-	s->epfd = ownfd_take(sys_epoll_create1(EPOLL_CLOEXEC));
-	if (s->epfd < 0)
-		return s->epfd = -1;
-	s->forks = fork_count;
-	s->sock = NULL;
-	pthread_setspecific(sleeper_key, s);
+	if (s->epfd < 0) {
+		s->epfd = ownfd_take(sys_epoll_create1(EPOLL_CLOEXEC));
+		if (s->epfd < 0)
+			return s->epfd = -1;
+		s->forks = fork_count;
+		s->watched = 0;
+		s->sock = NULL;
+		pthread_setspecific(sleeper_key, s);
+	}
+	kick_watch(s->epfd, TAG_KICK, &s->watched);
+	s->covered = session_covers(s->watched);
 	return s->epfd;
+}
+
+static void wait_forget_sock(struct sleeper *s)
+{
+	if (!s->sock)
+		return;
+	wait_watch_remove(s->epfd, s->bell);
+	wait_watch_remove(s->epfd, s->tcp);
+	s->sock = NULL;
 }
 
 int wait_epoll(void)
 {
-	struct sleeper *s = &sleeper;
+	if (sleeper_open(&sleeper) >= 0)
+		wait_forget_sock(&sleeper);
+	return sleeper.epfd;
+}
 
-	if (sleeper_open(s) >= 0 && s->sock) {
-		wait_watch_remove(s->epfd, s->bell);
-		wait_watch_remove(s->epfd, s->tcp);
-		s->sock = NULL;
+static void note_kick(struct sleeper *s, const struct epoll_event *event)
+{
+	s->kicked = true;
+	if (event->events & EPOLLHUP)
+		s->hung_up = (uint32_t)event->data.u64;
+}
+
+void wait_attend(void)
+{
+	struct sleeper *s = &sleeper;
+	uint32_t hung_up = s->hung_up;
+
+	if (!s->kicked) {
+		/* Adoption may have to go on, or a daemon may have come. */
+		if (!s->covered && session_calls())
+			session_poll();
+		return;
 	}
-	return s->epfd;
+	s->kicked = false;
+	s->hung_up = 0;
+	session_attend(hung_up);
 }
 
 static int watch(int epfd, int fd, uint32_t events, uint64_t tag)
@@ -93,7 +131,7 @@ static int watch(int epfd, int fd, uint32_t events, uint64_t tag)
 void wait_watch_add(int epfd, int bell)
 {
 	if (epfd >= 0)
-		watch(epfd, bell, EPOLLIN, 0);
+		watch(epfd, bell, EPOLLIN, TAG_BELL);
 }
 
 void wait_watch_remove(int epfd, int bell)
@@ -104,53 +142,57 @@ void wait_watch_remove(int epfd, int bell)
 		sys_epoll_ctl(epfd, EPOLL_CTL_DEL, bell, &event);
 }
 
-void wait_take_edges(int epfd)
+bool wait_take_edges(int epfd)
 {
 	struct epoll_event events[16];
+	int n = epfd < 0 ? 0 : 16;
 
-	while (epfd >= 0 && sys_epoll_wait(epfd, events, 16, 0) == 16)
-		;
+	while (n == 16) {
+		n = sys_epoll_wait(epfd, events, 16, 0);
+		for (int i = 0; i < n; i++)
+			if (kick_is(TAG_KICK, events[i].data.u64))
+				note_kick(&sleeper, &events[i]);
+	}
+	/* A bell that was rung because the session ended may have been among them. */
+	sleeper.covered = session_covers(sleeper.watched);
+	return sleeper.kicked;
 }
 
 /* The thread's sleeper, watching @sock and nothing else; NULL if there is no descriptor for it. */
 static struct sleeper *sleeper_watch(struct sock *sock)
 {
 	struct sleeper *s = &sleeper;
-	struct sleeper want = {
-		.bell = sock->bell_own,
-		.tcp = sock->fd,
-		.gen = atomic_load(&sock->gen),
-		.epoch = sock->lane.st->epoch,
-	};
+	int bell = sock->bell_own, tcp = sock->fd;
+	uint32_t gen = atomic_load(&sock->gen), epoch = sock->lane.st->epoch;
 
 	if (sleeper_open(s) < 0)
 		return NULL;
-	if (s->sock == sock && s->gen == want.gen && s->epoch == want.epoch &&
-	    s->bell == want.bell && s->tcp == want.tcp)
+	if (s->sock == sock && s->gen == gen && s->epoch == epoch && s->bell == bell &&
+	    s->tcp == tcp)
 		return s;
-	wait_epoll();
-	if (watch(s->epfd, want.bell, EPOLLIN, 0) ||
-	    watch(s->epfd, want.tcp, EPOLLIN | EPOLLRDHUP, 1)) {
-		wait_watch_remove(s->epfd, want.bell);
+	wait_forget_sock(s);
+	if (watch(s->epfd, bell, EPOLLIN, TAG_BELL) ||
+	    watch(s->epfd, tcp, EPOLLIN | EPOLLRDHUP, TAG_TCP)) {
+		wait_watch_remove(s->epfd, bell);
 		return NULL;
 	}
-	want.epfd = s->epfd;
-	want.forks = s->forks;
-	want.sock = sock;
-	*s = want;
+	s->bell = bell;
+	s->tcp = tcp;
+	s->gen = gen;
+	s->epoch = epoch;
+	s->sock = sock;
+	s->tcp_moved = false;
 	return s;
 }
 
 /* The longest time to sleep in one go; UINT64_MAX: for ever. */
 static uint64_t sleep_cap_ns(bool lane, bool blind)
 {
-	const struct notice_page *page = atomic_load(&session_view.page);
-
 	if (!lane)
 		return UINT64_MAX;
 	if (blind)
 		return SLEEP_BLIND_NS;
-	return page && notice_alive(page) ? UINT64_MAX : SLEEP_ALONE_NS;
+	return sleeper.covered ? UINT64_MAX : SLEEP_ALONE_NS;
 }
 
 static struct timespec to_timespec(uint64_t ns)
@@ -175,20 +217,23 @@ int wait_ppoll(struct pollfd *fds, unsigned int n, const struct wait_sleep *slee
 	return rc;
 }
 
-/* Sleep on the lane's bell and TCP alone: one system call. */
+/* Sleep on the lane's bell, the kick and TCP alone: one system call. */
 static int sleep_on_lane(struct sleeper *s, uint64_t left_ns, const struct signal_mark *since)
 {
 	uint64_t cap = sleep_cap_ns(true, false);
 	uint64_t ns = left_ns < cap ? left_ns : cap;
 	struct timespec ts = to_timespec(ns);
-	struct epoll_event events[2];
-	int n = signal_epoll_pwait2(s->epfd, events, 2, ns == UINT64_MAX ? NULL : &ts, NULL, since);
+	struct epoll_event events[3];
+	int n = signal_epoll_pwait2(s->epfd, events, 3, ns == UINT64_MAX ? NULL : &ts, NULL, since);
 
 	if (n == -ENOSYS) /* a millisecond's resolution has to do */
-		n = sys_epoll_wait(s->epfd, events, 2,
+		n = sys_epoll_wait(s->epfd, events, 3,
 				   ns == UINT64_MAX ? -1 : (int)((ns + 999999) / 1000000));
-	for (int i = 0; i < n; i++)
-		s->tcp_moved |= events[i].data.u64 == 1;
+	for (int i = 0; i < n; i++) {
+		s->tcp_moved |= events[i].data.u64 == TAG_TCP;
+		if (kick_is(TAG_KICK, events[i].data.u64))
+			note_kick(s, &events[i]);
+	}
 	return n < 0 ? n : 0;
 }
 
@@ -237,7 +282,8 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 		goto out;
 	if (wait->kinds) {
 		s = sleeper_watch(sock);
-		if (s && s->tcp_moved) /* taken by an earlier wait, which had other news */
+		/* Taken by an earlier wait, which had other news. */
+		if (s && (s->tcp_moved || s->kicked))
 			goto out;
 		wake_arm(sock->lane.own, wait->kinds);
 		if (lane_moved(&lane))
@@ -273,5 +319,6 @@ out:
 		s->tcp_moved = false;
 	}
 	wait_leave(sock, wait);
+	wait_attend();
 	return atomic_load(&sock->gen) == gen ? rc : -EBADF;
 }

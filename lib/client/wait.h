@@ -23,6 +23,10 @@ struct wait_for {
 
 #define WAIT_FOREVER UINT64_MAX
 
+/* Longest sleep on a lane while no daemon watches over dying processes: one that dies between a
+ * store and the bell, in a side that lives on, is noticed by nobody else. */
+#define SLEEP_ALONE_NS 1000000000u
+
 /*
  * Under the direction's lock, before leaving it to wait for a lane: the halves stay mapped until
  * sock_wait() returns.
@@ -54,13 +58,16 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 	      const struct signal_mark *since);
 
 /*
- * For waits on several sockets at once. wait_epoll(): the thread's epoll, watching nothing, or -1
- * if there is no descriptor for one.
+ * For waits on several sockets at once. wait_epoll(): the thread's epoll, watching nothing but the
+ * kick, or -1 if there is no descriptor for one. wait_take_edges() returns whether the kick was
+ * among them, in this call or an earlier one: then do not sleep, and call wait_attend() when no
+ * socket is held. wait_attend() reads what the daemon has sent, if there was a kick.
  */
 int wait_epoll(void);
 void wait_watch_add(int epfd, int bell);
 void wait_watch_remove(int epfd, int bell);
-void wait_take_edges(int epfd);
+bool wait_take_edges(int epfd);
+void wait_attend(void);
 
 /*
  * The sleep itself (L_SLEEP): ppoll(2) on @fds for at most @left_ns (UINT64_MAX: for ever), or for

@@ -149,13 +149,13 @@ static const struct rule rules[CTL_TYPE_END] = {
 	[CTL_MAPPED] = RULE(mapped_fields, "mapped", CTL_FROM_CLIENT, 0, 0),
 	[CTL_DRAINED] = RULE(drained_fields, "drained", CTL_FROM_CLIENT, 0, 0),
 	[CTL_STATE] = RULE(state_fields, "state", CTL_FROM_CLIENT, 0, 0),
-	/* The TCP socket, then the end's own bell, so that mail can wake a sleeper; between hosts
-	 * the TCP socket, both halves and both bells. */
+	/* The TCP socket; between hosts also both halves and both bells. */
 	[CTL_ADOPT] = RULE(adopt_fields, "adopt", CTL_FROM_CLIENT, 1, 5),
 	[CTL_CLOSED] = RULE(closed_fields, "closed", CTL_FROM_CLIENT, 0, 0),
 	[CTL_QUERY] = RULE(query_fields, "query", CTL_FROM_CLIENT, 0, 0),
 	[CTL_DEMOTE_REQ] = RULE(demote_req_fields, "demote_req", CTL_FROM_CLIENT, 0, 0),
-	[CTL_WELCOME] = RULE(welcome_fields, "welcome", CTL_FROM_DAEMON, 1, 1),
+	/* The notice page, the session's kick. */
+	[CTL_WELCOME] = RULE(welcome_fields, "welcome", CTL_FROM_DAEMON, 2, 2),
 	[CTL_REGISTERED] = RULE(registered_fields, "registered", CTL_FROM_DAEMON, 0, 0),
 	[CTL_REFUSED] = RULE(refused_fields, "refused", CTL_FROM_DAEMON, 0, 0),
 	/* Own half (writable), own bell, the peer's bell. */

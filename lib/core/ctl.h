@@ -18,7 +18,7 @@
  *
  *   client                       daemon
  *   HELLO                  ->
- *                          <-    WELCOME + notice page       (or REFUSED, token 0)
+ *                          <-    WELCOME + notice page, kick (or REFUSED, token 0)
  *   REGISTER + TCP fd      ->
  *                          <-    REGISTERED  held = 1        (or REFUSED)
  *                          <-    PAIR + own half, bells      (or REFUSED: nobody came)
@@ -27,6 +27,10 @@
  *   … the lane runs, no message needed …
  *   DRAINED                ->                                both ends: REGISTER again is possible
  *   CLOSED                 ->                                the token is free
+ *
+ * The kick is the bell of the session (os/bell.h), rung for whatever must not wait until the client
+ * calls: a message about a lane that may have sleepers, and the death of any process that holds an
+ * end of a lane with this client. It hangs up when the session or the daemon is gone.
  *
  * Any of PAIR, REFUSED and REGISTERED with held = 0 means that the daemon has closed its
  * duplicate of the TCP socket. CANCEL is answered by REFUSED (cancelled), or had crossed a PAIR
@@ -47,7 +51,7 @@
  * is answered by REGISTERED with held = 1.
  */
 
-#define CTL_VERSION 1u
+#define CTL_VERSION 2u
 #define CTL_HEADER_BYTES 16u
 #define CTL_MAX_BYTES 128u /* no message is longer; a packet that is, is refused unread */
 #define CTL_MAX_FDS 5u

@@ -26,14 +26,24 @@ static void fd_path(int fd, char ret_path[32])
 	ret_path[at] = '\0';
 }
 
-int bell_copy(int fd)
+static int reopen(int fd, int mode)
 {
 	char path[32];
 
 	if (fd < 0)
 		return -EBADF;
 	fd_path(fd, path);
-	return sys_openat(AT_FDCWD, path, O_RDWR | O_NONBLOCK | O_CLOEXEC, 0);
+	return sys_openat(AT_FDCWD, path, mode | O_NONBLOCK | O_CLOEXEC, 0);
+}
+
+int bell_copy(int fd)
+{
+	return reopen(fd, O_RDWR);
+}
+
+int bell_ear(int fd)
+{
+	return reopen(fd, O_RDONLY);
 }
 
 int bell_make(void)

@@ -30,8 +30,8 @@ UNCOUNTED = ("few_descriptors", "inherited_low_water", "inherited_timestamps",
 	     "lane_begins_under_a_poller", "many_connections", "readiness_is_true", "readiness_of_many")
 
 # Of the control protocol (lib/core/ctl.h).
-CTL_VERSION = 1
-CTL_HELLO, CTL_DEMOTE_REQ = 1, 10
+CTL_VERSION = 2
+CTL_HELLO, CTL_DEMOTE_REQ, CTL_WELCOME = 1, 10, 33
 CTL_HELLO_TOOL = 1
 
 
@@ -45,11 +45,13 @@ class Meddler(threading.Thread):
 		self.ended = threading.Event()
 		self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
 		self.sock.connect(os.path.join(directory, "shuntd.sock"))
-		self.send(CTL_HELLO, struct.pack("<II", CTL_VERSION, CTL_HELLO_TOOL))
+		answer = self.send(CTL_HELLO, struct.pack("<II", CTL_VERSION, CTL_HELLO_TOOL))
+		if struct.unpack("<H", answer[:2])[0] != CTL_WELCOME:
+			raise RuntimeError(f"the daemon did not answer with WELCOME: {answer}")
 
 	def send(self, kind, body):
 		self.sock.send(struct.pack("<HHIQ", kind, 16 + len(body), 0, kind == CTL_DEMOTE_REQ) + body)
-		self.sock.recv(4096)
+		return self.sock.recv(4096)
 
 	def run(self):
 		while not self.ended.wait(self.random.choice((0, 0.001, 0.003, 0.01))):

@@ -6,12 +6,16 @@
 #include "lib/lane.h"
 #include "lib/tap.h"
 
+/* Chosen: a daemon that rings at all does so within a turn of its loop. */
+#define SILENCE_MS 100
+
 #define RING_BYTES (1u << 18) /* the default */
 
 bool lane_init(const struct shuntd *daemon, const int tcp[2], struct lane_end ends[2])
 {
 	for (int i = 0; i < 2; i++) {
 		ends[i] = (struct lane_end){
+			.kick = -1,
 			.tcp = tcp[i],
 			.token = 100u + (unsigned int)i,
 			.half = -1,
@@ -19,7 +23,7 @@ bool lane_init(const struct shuntd *daemon, const int tcp[2], struct lane_end en
 			.peer_bell = -1,
 			.peer_half = -1,
 		};
-		ends[i].sock = shuntd_session(daemon, 0);
+		ends[i].sock = shuntd_session_with_kick(daemon, &ends[i].kick);
 		if (ends[i].sock < 0)
 			return false;
 	}
@@ -125,6 +129,7 @@ void lane_ends_close(struct lane_end ends[2])
 	for (int i = 0; i < 2; i++) {
 		lane_drop(&ends[i]);
 		fd_close(ends[i].sock);
+		fd_close(ends[i].kick);
 		fd_close(ends[i].tcp);
 	}
 }
@@ -136,4 +141,11 @@ bool lane_rings(int fd)
 
 	return CHECK_EQ(poll(&poll_in, 1, SHUNTD_WAIT_MS), 1) &&
 	       CHECK(read(fd, rings, sizeof(rings)) > 0);
+}
+
+bool lane_is_silent(int fd)
+{
+	struct pollfd poll_in = {.fd = fd, .events = POLLIN};
+
+	return CHECK_EQ(poll(&poll_in, 1, SILENCE_MS), 0);
 }

@@ -9,6 +9,7 @@
  */
 struct lane_end {
 	int sock; /* session */
+	int kick; /* … and our ear of its kick */
 	int tcp;
 	uint64_t token;
 	int half, bell, peer_bell, peer_half; /* -1: not there yet */
@@ -40,5 +41,8 @@ void lane_drop(struct lane_end *end);
 /* Let go of everything. */
 void lane_ends_close(struct lane_end ends[2]);
 
-/* Whether the bell @fd rings within SHUNTD_WAIT_MS; silences it. */
+/* Whether the bell or kick @fd rings within SHUNTD_WAIT_MS; silences it. */
 bool lane_rings(int fd);
+
+/* Whether it has been silent for a moment. */
+bool lane_is_silent(int fd);

@@ -286,6 +286,19 @@ int shuntd_session(const struct shuntd *daemon, uint32_t flags)
 	return session_open(daemon, flags, NULL, NULL);
 }
 
+int shuntd_session_with_kick(const struct shuntd *daemon, int *ret_kick)
+{
+	struct ctl_msg welcome;
+	struct fd_bag bag = {0};
+	int sock = session_open(daemon, 0, &welcome, &bag);
+
+	if (sock < 0)
+		return -1;
+	*ret_kick = fd_bag_take(&bag, 1);
+	fd_bag_close(&bag);
+	return sock;
+}
+
 int shuntd_session_with_page(const struct shuntd *daemon, struct notice_page **ret_page,
 			     uint32_t *ret_slot)
 {

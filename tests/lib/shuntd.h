@@ -57,6 +57,10 @@ int shuntd_connect(const struct shuntd *daemon);
 /* Say HELLO, await WELCOME. The session's socket, or -1 and the case has failed. */
 int shuntd_session(const struct shuntd *daemon, uint32_t flags);
 
+/* As shuntd_session() for a client; also hands out its ear of the session's kick, which is the
+ * caller's. */
+int shuntd_session_with_kick(const struct shuntd *daemon, int *ret_kick);
+
 /* As shuntd_session(); also maps the notice page and tells the slot. */
 int shuntd_session_with_page(const struct shuntd *daemon, struct notice_page **ret_page,
 			     uint32_t *ret_slot);

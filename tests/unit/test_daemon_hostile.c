@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/prng.h"
+#include "os/bell.h"
 #include "os/clock.h"
 
 #include "lib/child.h"
@@ -300,30 +301,34 @@ TAP_CASE(a_client_that_says_nothing_is_cut_off)
 	scene_close(&scene);
 }
 
-/* A holder of a bell can make it blocking and fill it; ringing it must not stop the daemon. */
-TAP_CASE(a_full_bell_stops_nobody)
+/* Who has an ear of its kick can open the pipe behind it for writing, make that blocking, and fill
+ * it; ringing it must not stop the daemon. */
+TAP_CASE(a_full_kick_stops_nobody)
 {
 	const struct ctl_msg request = {
 		.type = CTL_DEMOTE_REQ, .token = 3, .u.demote_req = {.pid = getpid(), .fd = -1}};
 	const char junk[4096] = {0};
 	struct scene scene;
 	struct lane_end ends[2];
-	int tcp[2], tool;
+	int tcp[2], tool, kick;
 
 	REQUIRE(scene_open(&scene, ""));
 	REQUIRE_OK(net_pair(NET_V4, tcp));
 	REQUIRE(lane_init(&scene.daemon, tcp, ends) && lane_pair(ends, 1) &&
 		lane_complete(ends, 1));
-	while (write(ends[0].bell, junk, sizeof(junk)) > 0 || write(ends[0].bell, junk, 1) > 0)
+	kick = bell_copy(ends[0].kick);
+	CHECK_OK(kick);
+	while (write(kick, junk, sizeof(junk)) > 0 || write(kick, junk, 1) > 0)
 		;
-	CHECK_OK(fcntl(ends[0].bell, F_SETFL, 0));
+	CHECK_OK(fcntl(kick, F_SETFL, 0));
 	tool = shuntd_session(&scene.daemon, CTL_HELLO_TOOL);
 	CHECK_OK(msg_send(tool, &request, NULL, 0));
 	msg_expect(tool, CTL_ANSWER, NULL, NULL);
 	for (int i = 0; i < 2; i++)
 		msg_expect(scene.innocent[i].sock, CTL_DEMOTE, NULL, NULL);
 	close(tool);
-	lane_ends_close(ends); /* rings again, for the dead */
+	close(kick);
+	lane_ends_close(ends); /* kicks again, for the dead */
 	scene_close(&scene);
 }
 

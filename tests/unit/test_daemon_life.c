@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,7 +69,7 @@ TAP_CASE(the_kernel_tells_of_a_killed_daemon)
 	shuntd_stop(&daemon);
 }
 
-TAP_CASE(a_dead_client_rings_both_bells_and_tells_nobody)
+TAP_CASE(a_death_kicks_the_other_side_and_tells_nobody)
 {
 	struct shuntd daemon;
 	struct lane_end ends[2];
@@ -79,8 +80,7 @@ TAP_CASE(a_dead_client_rings_both_bells_and_tells_nobody)
 	REQUIRE(lane_init(&daemon, tcp, ends) && lane_pair(ends, 1) && lane_complete(ends, 1));
 	close(ends[0].sock);
 	ends[0].sock = -1;
-	CHECK(lane_rings(ends[1].bell));
-	CHECK(lane_rings(ends[1].peer_bell));
+	CHECK(lane_rings(ends[1].kick));
 	msg_is_silent(ends[1].sock);
 	lane_say_drained(&ends[1], 1);
 	lane_ends_close(ends);
@@ -108,7 +108,7 @@ static bool expect_demote(struct lane_end *end)
 	struct ctl_msg msg;
 
 	return msg_expect(end->sock, CTL_DEMOTE, &msg, NULL) && CHECK_EQ(msg.token, end->token) &&
-	       CHECK_EQ(msg.u.demote.reason, REASON_REQUESTED) && lane_rings(end->bell);
+	       CHECK_EQ(msg.u.demote.reason, REASON_REQUESTED) && lane_rings(end->kick);
 }
 
 TAP_CASE(a_request_demotes_both_ends_once)
@@ -137,7 +137,6 @@ TAP_CASE(a_request_demotes_both_ends_once)
 
 static void adopt(struct lane_end *end, uint32_t epoch)
 {
-	const int fds[2] = {end->tcp, end->bell};
 	const struct ctl_msg msg = {
 		.type = CTL_ADOPT,
 		.token = end->token,
@@ -145,11 +144,18 @@ static void adopt(struct lane_end *end, uint32_t epoch)
 	};
 	struct ctl_msg reply;
 
-	CHECK_OK(msg_send(end->sock, &msg, fds, 2));
+	CHECK_OK(msg_send(end->sock, &msg, &end->tcp, 1));
 	if (msg_expect(end->sock, CTL_REGISTERED, &reply, NULL)) {
 		CHECK_EQ(reply.u.registered.held, 0);
 		CHECK_EQ(reply.u.registered.epoch, epoch);
 	}
+}
+
+static bool lane_hangs_up(int kick)
+{
+	struct pollfd hup = {.fd = kick};
+
+	return CHECK_EQ(poll(&hup, 1, SHUNTD_WAIT_MS), 1) && CHECK(hup.revents & POLLHUP);
 }
 
 /* Kill the daemon under a complete lane, start another, open sessions with it. */
@@ -160,8 +166,10 @@ static bool replace_daemon(struct shuntd *daemon, struct lane_end ends[2])
 		return false;
 	for (int i = 0; i < 2; i++) {
 		msg_expect_cut(ends[i].sock);
+		CHECK(lane_hangs_up(ends[i].kick));
 		close(ends[i].sock);
-		ends[i].sock = shuntd_session(daemon, 0);
+		close(ends[i].kick);
+		ends[i].sock = shuntd_session_with_kick(daemon, &ends[i].kick);
 		if (ends[i].sock < 0)
 			return false;
 	}
@@ -216,7 +224,7 @@ TAP_CASE(an_adopted_end_is_told_that_the_other_is_through)
 	msg_expect(ends[1].sock, CTL_REGISTERED, NULL, NULL);
 	REQUIRE(msg_expect(ends[0].sock, CTL_UNPAIR, &msg, NULL));
 	CHECK_EQ(msg.u.unpair.epoch, 1);
-	CHECK(lane_rings(ends[0].bell));
+	CHECK(lane_rings(ends[0].kick));
 	/* Both ways of being through with it: DRAINED, or a registration for a later epoch. */
 	lane_drop(&ends[0]);
 	lane_drop(&ends[1]);
@@ -238,15 +246,59 @@ TAP_CASE(another_holder_may_adopt)
 	REQUIRE_OK(net_pair(NET_V4, tcp));
 	REQUIRE(lane_init(&daemon, tcp, ends) && lane_pair(ends, 1) && lane_complete(ends, 1));
 	close(ends[0].sock);
-	ends[0].sock = shuntd_session(&daemon, 0);
+	CHECK(lane_hangs_up(ends[0].kick));
+	close(ends[0].kick);
+	ends[0].sock = shuntd_session_with_kick(&daemon, &ends[0].kick);
 	REQUIRE(ends[0].sock >= 0);
-	CHECK(lane_rings(ends[0].bell));
-	CHECK(lane_rings(ends[1].bell));
+	CHECK(lane_rings(ends[1].kick));
 	adopt(&ends[0], 1);
 	tool = shuntd_session(&daemon, CTL_HELLO_TOOL);
 	ask_demote(tool, 0, 2);
 	CHECK(expect_demote(&ends[0]) && expect_demote(&ends[1]));
 	CHECK_EQ(shuntd_count_halves(&daemon), 2);
+	lane_ends_close(ends);
+	fd_close(tool);
+	shuntd_stop(&daemon);
+}
+
+/*
+ * Parent and child with a session each hold the same end: both are asked and kicked, each death is
+ * told to the other holder and to the peer, and who is left goes on.
+ */
+TAP_CASE(several_holders_are_all_kicked)
+{
+	struct shuntd daemon;
+	struct lane_end ends[2], child;
+	int tcp[2], tool;
+	char *text;
+
+	REQUIRE(shuntd_start(&daemon, ""));
+	REQUIRE_OK(net_pair(NET_V4, tcp));
+	REQUIRE(lane_init(&daemon, tcp, ends) && lane_pair(ends, 1) && lane_complete(ends, 1));
+	child = ends[0];
+	child.token = 7;
+	child.sock = shuntd_session_with_kick(&daemon, &child.kick);
+	REQUIRE(child.sock >= 0);
+	adopt(&child, 1);
+	tool = shuntd_session(&daemon, CTL_HELLO_TOOL);
+	text = msg_query(tool, CTL_QUERY_STATS, -1, -1);
+	CHECK(text && strstr(text, "\"seen\":2,\"open\":2"));
+	free(text);
+	ask_demote(tool, 0, 3);
+	CHECK(expect_demote(&ends[0]) && expect_demote(&ends[1]) && expect_demote(&child));
+
+	close(ends[0].sock); /* the one that registered it */
+	CHECK(lane_rings(child.kick) && lane_rings(ends[1].kick));
+	close(ends[0].kick);
+	ends[0] = child;
+	ask_demote(tool, 0, 2);
+	CHECK(expect_demote(&ends[0]) && expect_demote(&ends[1]));
+	CHECK(lane_is_silent(child.kick));
+	for (int i = 0; i < 2; i++) {
+		lane_say_drained(&ends[i], 1);
+		lane_drop(&ends[i]);
+	}
+	CHECK(lane_pair(ends, 2) && lane_complete(ends, 2));
 	lane_ends_close(ends);
 	fd_close(tool);
 	shuntd_stop(&daemon);

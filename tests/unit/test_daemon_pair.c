@@ -145,7 +145,7 @@ TAP_CASE(a_cancel_that_crossed_the_last_message_is_told_to_the_other)
 	REQUIRE(msg_expect(ends[0].sock, CTL_UNPAIR, &msg, NULL));
 	REQUIRE(msg_expect(ends[1].sock, CTL_UNPAIR, &msg, NULL));
 	CHECK_EQ(msg.u.unpair.reason, REASON_PEER_LEFT);
-	CHECK(lane_rings(ends[1].bell));
+	CHECK(lane_rings(ends[1].kick));
 	lane_drop(&ends[0]);
 	lane_drop(&ends[1]);
 	lane_say_drained(&ends[1], 1);
