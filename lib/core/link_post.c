@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <string.h>
+
+#include "core/link_post.h"
+
+bool link_post_may(const struct link_post *post, enum link_use use, uint32_t wrs)
+{
+	return post->n + wrs <= post->max && link_flow_may(post->flow, use, wrs);
+}
+
+static void mark(struct link_post *post, struct link_wr *wr)
+{
+	if (wr->is_signalled)
+		return;
+	wr->is_signalled = true;
+	link_flow_mark(post->flow);
+	post->counts->signalled++;
+	post->unmarked_bytes = 0;
+}
+
+/* One work request; @referenced: bytes that it reads by reference. */
+static struct link_wr *add(struct link_post *post, enum link_wr_op op, struct link_lane *lane,
+			   uint32_t referenced)
+{
+	struct link_wr *wr = &post->wrs[post->n++];
+
+	wr->op = op;
+	wr->lane = lane;
+	wr->is_inline = wr->is_signalled = false;
+	wr->number = link_flow_post(post->flow, lane, referenced);
+	wr->bytes = wr->own_bytes = 0;
+	post->counts->wrs++;
+	post->unmarked_bytes += referenced;
+	if (link_flow_must_mark(post->flow))
+		mark(post, wr);
+	return wr;
+}
+
+void link_post_message(struct link_post *post, struct link_lane *lane, struct cdc *msg,
+		       uint32_t bytes)
+{
+	struct link_wr *wr = add(post, LINK_WR_SEND, lane, 0);
+
+	msg->payload = (uint16_t)(msg->payload + bytes);
+	msg->credits = link_flow_spend(post->flow);
+	cdc_encode(msg, wr->own);
+	wr->own_bytes = CDC_BYTES + msg->payload - bytes;
+	wr->bytes = bytes;
+	if (bytes)
+		wr->from = ring_off(lane->tx.prod.v - bytes);
+	wr->is_inline = wr->own_bytes + bytes <= post->flow->limits.inline_bytes;
+	/* So that what is outstanding by reference comes back while more of it is under way. */
+	if (post->unmarked_bytes > post->flow->limits.chunk_bytes / 2)
+		mark(post, wr);
+}
+
+void link_post_words(struct link_post *post, struct link_lane *lane, uint32_t words)
+{
+	struct link_words told = {.set = words};
+	struct cdc msg;
+
+	memcpy(told.value, lane->due.value, sizeof(told.value));
+	link_lane_make(lane, LINK_MSG_STATE, 0, words, &msg);
+	/* Behind the header, which is written next; the message takes the place of this one. */
+	assert(post->n < post->max);
+	msg.payload = (uint16_t)link_words_encode(&told, post->wrs[post->n].own + CDC_BYTES);
+	link_post_message(post, lane, &msg, 0);
+}
+
+/* The lengths of the WRITEs that @bytes take, cut where either ring wraps. Returns how many. */
+static uint32_t cut(const struct link_lane *lane, uint32_t bytes, uint32_t ret_len[3])
+{
+	struct ring_off at = lane->tx.prod;
+	uint32_t n = 0;
+
+	while (bytes) {
+		uint64_t here = lane->own_bytes - (at.v & (lane->own_bytes - 1));
+		uint64_t there = lane->peer_bytes - (at.v & (lane->peer_bytes - 1));
+		uint32_t len = (uint32_t)u64_min(bytes, u64_min(here, there));
+
+		assert(n < 3);
+		ret_len[n++] = len;
+		at = ring_off_add(at, len);
+		bytes -= len;
+	}
+	return n;
+}
+
+/* WRITEs of @bytes and the CDC that tells of them. False: no room. */
+static bool write_goes(struct link_post *post, struct link_lane *lane, enum link_use use,
+		       uint32_t bytes)
+{
+	struct ring_off from = lane->tx.prod;
+	uint32_t len[3], n = cut(lane, bytes, len);
+	struct cdc msg;
+
+	if (!link_post_may(post, use, n + 1))
+		return false;
+	for (uint32_t i = 0; i < n; i++) {
+		bool inlined = use == LINK_USE_SMALL;
+		struct link_wr *wr = add(post, LINK_WR_WRITE, lane, inlined ? 0 : len[i]);
+
+		wr->is_inline = inlined;
+		wr->from = from;
+		wr->bytes = len[i];
+		from = ring_off_add(from, len[i]);
+	}
+	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
+	link_post_message(post, lane, &msg, 0);
+	post->counts->blocked += lane->flags & CDC_F_BLOCKED ? 1 : 0;
+	return true;
+}
+
+bool link_post_small(struct link_post *post, struct link_lane *lane, uint32_t bytes)
+{
+	uint32_t whole = CDC_BYTES + bytes;
+	struct cdc msg;
+
+	if (whole > post->flow->limits.inline_bytes || whole > LINK_MSG_MAX_BYTES) {
+		if (!write_goes(post, lane, LINK_USE_SMALL, bytes))
+			return false;
+		post->counts->write_inline++;
+		post->counts->write_inline_bytes += bytes;
+		return true;
+	}
+	if (!link_post_may(post, LINK_USE_SMALL, 1))
+		return false;
+	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
+	link_post_message(post, lane, &msg, bytes);
+	post->counts->blocked += lane->flags & CDC_F_BLOCKED ? 1 : 0;
+	post->counts->eager++;
+	post->counts->eager_bytes += bytes;
+	return true;
+}
+
+bool link_post_bulk(struct link_post *post, struct link_lane *lane, uint32_t bytes)
+{
+	if (!write_goes(post, lane, LINK_USE_BULK, bytes))
+		return false;
+	post->counts->by_reference++;
+	post->counts->by_reference_bytes += bytes;
+	return true;
+}
+
+size_t link_post_end(struct link_post *post)
+{
+	if (post->n) {
+		mark(post, &post->wrs[post->n - 1]);
+		post->counts->posts++;
+	}
+	return post->n;
+}
