@@ -265,13 +265,13 @@ TAP_CASE(pinned_memory_is_limited)
 /* The limit of the process, which holds for all but root; a QP of hardware is pinned, too. */
 static void as_a_user(void *unused)
 {
-	const struct rlimit limit = {65536, 65536};
+	const struct rlimit limit = {61440, 61440};
 	struct end end;
 
 	(void)unused;
 	setrlimit(RLIMIT_MEMLOCK, &limit);
 	CHECK_EQ(pair_end(&end, "hard", 1024, 0), -ENOMEM);
-	/* 64 KiB of memory, and it starts in the middle of a page. */
+	/* 64 KiB of memory, which is more by a page. */
 	CHECK_EQ(pair_end(&end, "soft", 16, 0), -ENOMEM);
 }
 
