@@ -126,6 +126,8 @@ static int step_accept(struct link *link)
 	struct rdma_conn_param param;
 	int rc;
 
+	/* Here, since this thread reads it when events come. */
+	link->id->context = link;
 	link_hello_encode(&link->own, hello);
 	fill_param(link, hello, &param);
 	set_ack_timeout(link);

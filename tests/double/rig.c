@@ -2,6 +2,7 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include "fabric/cm_context.h"
 #include "lib/tap.h"
 #include "rig.h"
 
@@ -9,7 +10,7 @@
 #define FREE_MS 5000
 
 const struct qp_spec rig_spec = {
-	.send_wr = 64, .recv_wr = 64, .send_sge = 1, .recv_sge = 1, .inline_bytes = 100};
+	.send_wr = 64, .recv_wr = 64, .send_sge = 1, .recv_sge = 1, .inline_bytes = 80};
 
 bool rig_open_on(struct rig *rig, struct verbs_host *host, const char *name)
 {
@@ -40,6 +41,12 @@ void rig_close(struct rig *rig)
 	CHECK_EQ(rig->cqs.count, 0);
 	cq_set_deinit(&rig->cqs);
 	rig->device = device_close(rig->device);
+	if (rig->has_cm) {
+		/* librdmacm holds it, too: until the host has it no longer. */
+		if (!rig->is_removed)
+			verbs_host_remove(rig->host, rig->name);
+		CHECK_EQ(cm_context_drop_gone(), 1);
+	}
 	CHECK(verbs_host_wait_free(rig->host, rig->name, FREE_MS));
 	if (rig->owns_host)
 		verbs_host_free(rig->host);

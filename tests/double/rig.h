@@ -21,6 +21,8 @@
 struct rig {
 	struct verbs_host *host;
 	bool owns_host;
+	bool has_cm;	 /* librdmacm was used on it, and it is the host's only device */
+	bool is_removed; /* by the case */
 	char name[32];
 	struct device *device;
 	struct control control;

@@ -308,7 +308,7 @@ static void outdated(const char *personality, const char *limit)
 
 TAP_CASE(a_device_that_refuses_what_it_granted_once_is_probed_again)
 {
-	outdated("rxe", "64");
+	outdated("rxe", "48");
 }
 
 TAP_CASE(so_is_one_that_grants_less_without_a_word)
