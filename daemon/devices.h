@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stddef.h>
 
 #include "config.h"
 #include "loop.h"
@@ -12,6 +13,7 @@
  */
 
 struct devices;
+struct peer_rdma;
 
 /*
  * Begin; what is found is logged as it comes. @loop, @conf: outlive it.
@@ -22,6 +24,12 @@ struct devices *devices_start(struct loop *loop, const struct conf *conf);
 
 /* Release every device, waiting for what is in flight; NULL is ignored. Returns NULL. */
 struct devices *devices_stop(struct devices *devices);
+
+/*
+ * Where links can be made: the addresses of all ports of devices that are ready, in the order of
+ * the devices. @devices: may be NULL. @ret_rdma: room for @max. How many there are.
+ */
+size_t devices_rdma(const struct devices *devices, struct peer_rdma *ret_rdma, size_t max);
 
 /*
  * The answer to `shunt devices`. @devices: may be NULL. @ret_count: how many devices are in it.

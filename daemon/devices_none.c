@@ -21,6 +21,14 @@ struct devices *devices_stop(struct devices *devices)
 	return NULL;
 }
 
+size_t devices_rdma(const struct devices *devices, struct peer_rdma *ret_rdma, size_t max)
+{
+	(void)devices;
+	(void)ret_rdma;
+	(void)max;
+	return 0;
+}
+
 json_t *devices_json(const struct devices *devices, uint32_t *ret_count)
 {
 	(void)devices;

@@ -20,6 +20,7 @@
  */
 
 struct coupling;
+struct own_offer;
 struct registry;
 struct session;
 
@@ -64,6 +65,7 @@ struct end {
 	int dup; /* the TCP socket, only while waiting; else -1 */
 	struct timer timer;
 	uint32_t next_epoch;
+	struct own_offer *offer; /* to the other host, while waiting; NULL: none */
 
 	struct coupling *coupling;
 	uint8_t side;	     /* in coupling */

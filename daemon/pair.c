@@ -4,6 +4,7 @@
 #include "base/util.h"
 #include "coupling.h"
 #include "pair.h"
+#include "peers.h"
 #include "server.h"
 #include "session.h"
 
@@ -23,16 +24,21 @@ static uint32_t retry_ms(enum reason reason)
 	}
 }
 
+int pair_take(struct end *end)
+{
+	timer_clear(&end->session->server->loop.timers, &end->timer);
+	if (end->offer)
+		peers_withdraw(end);
+	return TAKE(end->dup, -1);
+}
+
 /* Close the duplicate: @end is idle now. */
 static void stop_waiting(struct end *end)
 {
-	timer_clear(&end->session->server->loop.timers, &end->timer);
-	fd_close(end->dup);
-	end->dup = -1;
+	fd_close(pair_take(end));
 }
 
-/* Answer a waiting @end with no. */
-static void refuse_end(struct end *end, enum reason reason)
+void pair_refuse(struct end *end, enum reason reason)
 {
 	stop_waiting(end);
 	end->state = CTL_STATE_TCP;
@@ -73,6 +79,13 @@ static enum reason judge_facts(const struct server *server, int rc, const struct
 	if (tcp_name_is_self(&facts->name))
 		return REASON_SELF_CONNECT;
 	return REASON_NONE;
+}
+
+enum reason pair_read(const struct end *end, struct tcp_facts *ret_facts)
+{
+	int rc = tcp_facts_read(end->dup, ret_facts);
+
+	return judge_facts(end->session->server, rc, ret_facts);
 }
 
 /*
@@ -128,9 +141,9 @@ static void couple(struct end *a, struct end *b)
 			return;
 	}
 	if (guilty != b)
-		refuse_end(a, reason);
+		pair_refuse(a, reason);
 	if (guilty != a)
-		refuse_end(b, reason);
+		pair_refuse(b, reason);
 }
 
 static void on_waited(struct timer *timer)
@@ -138,7 +151,7 @@ static void on_waited(struct timer *timer)
 	struct end *end = container_of(timer, struct end, timer);
 	struct end *peer = registry_opposite(&end->session->server->registry, &end->name);
 
-	refuse_end(end, peer ? REASON_PROMOTE_WAIT : REASON_PEER_UNKNOWN);
+	pair_refuse(end, peer ? REASON_PROMOTE_WAIT : peers_wait_reason(end));
 }
 
 /* Wait with the socket @fd (taken over) until the other end comes; it may be there already. */
@@ -164,6 +177,8 @@ static void start_waiting(struct end *end, int fd, uint32_t epoch)
 		couple(peer, end);
 	else if (peer && coupling_is_alone(peer))
 		coupling_hint_gone(peer);
+	else if (!peer)
+		peers_offer(server->peers, end);
 }
 
 /* Whether @session has @end or kin of it. */
@@ -356,7 +371,7 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 void pair_cancel(struct end *end)
 {
 	if (end->dup >= 0)
-		refuse_end(end, REASON_CANCELLED);
+		pair_refuse(end, REASON_CANCELLED);
 	else
 		coupling_leave(end, REASON_CANCELLED, false); /* unless it crossed our refusal */
 }

@@ -3,6 +3,7 @@
 
 #include "core/ctl.h"
 #include "os/fd.h"
+#include "os/tcp.h"
 
 /*
  * Pairing: who may get a lane with whom.
@@ -31,6 +32,17 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 
 /* ADOPT: a lane that runs already; other processes that hold the same end of it keep theirs. */
 void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag);
+
+/* For ends that wait (their dup is there), on behalf of the other host: */
+
+/* Read the facts of @end's socket. REASON_NONE; else why it can't get a lane (any more). */
+enum reason pair_read(const struct end *end, struct tcp_facts *ret_facts);
+
+/* Refuse @end. */
+void pair_refuse(struct end *end, enum reason reason);
+
+/* Take over the duplicate of @end's socket: it waits no more. The descriptor. */
+int pair_take(struct end *end);
 
 /* CANCEL: the end stops waiting, or leaves a lane that is not complete. */
 void pair_cancel(struct end *end);

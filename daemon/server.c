@@ -168,12 +168,14 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 	}
 	server->listen_fd = listen_fd;
 	server->devices = devices_start(&server->loop, &server->conf);
+	server->peers = peers_start(server);
 	await_clients(server);
 	return 0;
 }
 
 void server_deinit(struct server *server)
 {
+	server->peers = peers_stop(server->peers);
 	session_destroy_all(server);
 	server->devices = devices_stop(server->devices);
 	loop_remove(&server->listener);

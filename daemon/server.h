@@ -10,6 +10,7 @@
 #include "config.h"
 #include "devices.h"
 #include "loop.h"
+#include "peers.h"
 #include "quota.h"
 #include "registry.h"
 #include "os/log.h"
@@ -26,6 +27,7 @@ struct server {
 	struct registry registry;
 	struct tally tally;
 	struct devices *devices; /* NULL: none */
+	struct peers *peers;	 /* NULL: none */
 
 	bool serve_all;	 /* users */
 	bool rule_holds; /* TCP's counters were checked on this kernel */

@@ -235,6 +235,9 @@ int status_make(struct server *server, const struct session *asker,
 	case CTL_QUERY_DEVICES:
 		json = devices_json(server->devices, &found);
 		break;
+	case CTL_QUERY_PEERS:
+		json = peers_json(server->peers, &found);
+		break;
 	default:
 		json = connections_json(server, asker, query, &found);
 		break;

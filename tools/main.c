@@ -85,6 +85,14 @@ static const char devices_help[] =
 	"the host\n"
 	"lacks for RDMA, with the remedy.\n";
 
+static const char peers_help[] =
+	"Usage: shunt peers [--json]\n"
+	"Show the daemons of other hosts that this one talks to: since when, where their RDMA "
+	"devices\n"
+	"are, how many connections were offered and matched; and the hosts where none answers, "
+	"and for\n"
+	"how long they are left alone.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -98,6 +106,7 @@ static const struct subcommand {
 	{"status", cmd_status, "say which daemon answers, and how it is", status_help},
 	{"devices", cmd_devices, "show the RDMA devices, what they can do, and their pools",
 	 devices_help},
+	{"peers", cmd_peers, "show the daemons of other hosts", peers_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };
