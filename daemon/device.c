@@ -31,6 +31,8 @@ static void on_control(struct source *source, uint32_t events)
 
 	(void)events;
 	control_reap(&dev->control);
+	if (dev->has_cm && dev->cm.is_removed)
+		host_device_go(dev, "the kernel removes it");
 	if (dev->stage == HOST_GOING)
 		host_device_settle(dev);
 	/* The last thing that the thread had to do: only now nothing refers to the object. */

@@ -171,6 +171,7 @@ static void poll_done(struct control_job *job)
 	for (uint32_t i = 0; i < n; i++) {
 		const struct cm_event *event = &cm->poll.events[i];
 
+		cm->is_removed |= event->type == RDMA_CM_EVENT_DEVICE_REMOVAL;
 		if (event->type == RDMA_CM_EVENT_CONNECT_REQUEST)
 			on_request(cm, event);
 		else if (event->link)

@@ -79,6 +79,7 @@ struct cm {
 	void *admit_ctx;
 	struct cm_counts counts;
 	bool is_stopped;
+	bool is_removed; /* the kernel says that the device goes: for the owner to act on */
 
 	/* One job at a time: first the requests that the last round turned away, then what came. */
 	struct {
