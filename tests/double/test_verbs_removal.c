@@ -117,6 +117,53 @@ DIAL_CASE(an_address_that_changes_is_an_event)
 	verbs_host_free(host);
 }
 
+/* Seen with rxe: no event ends the connection, this one just comes again and again. */
+DIAL_CASE(a_peer_whose_port_is_down_is_told_of)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_connect(&dial));
+	verbs_host_port(host, "a", "down");
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_UNREACHABLE));
+	CHECK(dial.event->id == dial.active);
+	verbs_host_port(host, "a", "active");
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+/* Seen with rxe, too: the CM of the device is of no use any more. */
+DIAL_CASE(a_dial_without_a_port_ends_the_cm_of_the_device)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct rdma_conn_param param = {.retry_count = 1};
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_qps(dial.active));
+	verbs_host_port(host, "b", "down");
+	/* The question sees to it that the file is read. */
+	ibv_query_port(dial.active->verbs, 1, &(struct ibv_port_attr){0});
+	CHECK_EQ(rdma_connect(dial.active, &param), 0);
+	verbs_host_port(host, "b", "active");
+	CHECK(dial_expect(&dial, RDMA_CM_EVENT_UNREACHABLE));
+	rdma_destroy_qp(dial.active);
+	rdma_destroy_id(dial.active);
+	REQUIRE(dial_resolve(&dial, B, A, 0) && dial_qps(dial.active));
+	CHECK_EQ(rdma_connect(dial.active, &param), 0);
+	CHECK(dial_expect(&dial, RDMA_CM_EVENT_UNREACHABLE));
+	dial_end(&dial);
+	/* Plugged in again it is another one. */
+	verbs_host_remove(host, "b");
+	verbs_host_add(host, "b", "rxe", B);
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0));
+	CHECK(dial_connect(&dial));
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
 static void dial_and_stay(void *arg)
 {
 	struct dial dial = {.channel = rdma_create_event_channel()};

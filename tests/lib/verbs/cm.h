@@ -20,6 +20,9 @@
 #define CM_GIVE_UP_NS 2000000000u
 #define CM_TIMEWAIT_NS 100000000u
 
+/* How often rxe's CM says that the peer isn't reachable: as seen. */
+#define CM_NAG_NS 3000000000u
+
 /* Private data on InfiniBand and RoCE: fixed lengths, padded with zeros; iWARP: what was given. */
 #define CM_REQ_PRIVATE_BYTES 56
 #define CM_REP_PRIVATE_BYTES 196
@@ -121,6 +124,7 @@ struct cm_id {
 	struct cm_payload sent;
 	uint64_t repeat_ns, give_up_ns;
 	uint64_t timer_ns; /* of the state: address query, time wait */
+	uint64_t nag_ns;   /* when to look after the peer's port */
 	struct list link;
 };
 

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cm.h"
 #include "conn.h"
@@ -21,12 +24,45 @@ static const char *kind_name(enum cm_kind kind)
 	return names[kind];
 }
 
+/*
+ * rxe: a CM message that finds no way out puts the QP of all CM traffic in ERR, and nothing brings
+ * it back but another incarnation of the device. The kernel's, so it holds for all processes: the
+ * mark is a file.
+ */
+static void broken_path(const struct dbl_device *device, char path[PATH_MAX])
+{
+	snprintf(path, PATH_MAX, "%s/refs/%s.%d/.cm-broken", dbl_dir(), device->desc.name,
+		 device->desc.index);
+}
+
+static bool is_broken(const struct dbl_device *device)
+{
+	char path[PATH_MAX];
+
+	broken_path(device, path);
+	return (device->p->quirks & QUIRK_FRAGILE_CM) && access(path, F_OK) == 0;
+}
+
+static void break_cm(const struct dbl_device *device)
+{
+	char path[PATH_MAX];
+	int fd;
+
+	broken_path(device, path);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return;
+	close(fd);
+	fprintf(stderr, "verbs double: a CM message of %s while its port is down ends its CM\n",
+		device->desc.name);
+}
+
 /* Whether messages of @id leave this host, or reach it. A device that goes says so itself. */
 static bool can_leave(const struct cm_id *id)
 {
 	struct dbl_device *device = device_by_name(id->device_name);
 
-	return !device || device_port_is_up(device, id->port);
+	return !device || (device_port_is_up(device, id->port) && !is_broken(device));
 }
 
 /* Put @payload on its way. A message to nobody is lost. */
@@ -41,11 +77,18 @@ void cm_conn_transmit(struct cm_id *id, enum cm_kind kind, const struct cm_paylo
 	};
 	struct fault fault;
 
-	if (fault_take("cm", id->device_name, 0, kind_name(kind), &fault) &&
-	    fault.action == FAULT_DROP)
+	struct dbl_device *device = device_by_name(id->device_name);
+
+	if (fault_take("cm", id->device_name, 0, kind_name(kind), &fault)) {
+		if (fault.action == FAULT_DELAY)
+			id->repeat_ns = dbl_now_ns() + (uint64_t)fault.ms * 1000000u;
 		return;
-	if (!can_leave(id))
+	}
+	if (!can_leave(id)) {
+		if ((device->p->quirks & QUIRK_FRAGILE_CM) && !is_broken(device))
+			break_cm(device);
 		return;
+	}
 	if (!id->conn && id->peer_socket[0])
 		id->conn = conn_get(id->peer_socket);
 	if (id->conn && conn_send(id->conn, &wire, payload) < 0) {

@@ -3,6 +3,7 @@
 
 #include "cm.h"
 #include "conn.h"
+#include "device.h"
 
 /*
  * What comes to the CM from elsewhere than a peer: time, and the devices.
@@ -39,6 +40,27 @@ static void expire(struct cm_id *id)
 	}
 }
 
+/*
+ * A neighbour that no longer answers ends no connection, but the CM tells of it every time that the
+ * kernel finds out. Known here from the peer's host file.
+ */
+static void look_after_peer(struct cm_id *id, uint64_t now_ns)
+{
+	struct dbl_device *device = device_by_name(id->device_name);
+	struct fabric_place place;
+
+	if (id->state != CM_CONNECTED || !device || !(device->p->quirks & QUIRK_CM_NAGS)) {
+		id->nag_ns = 0;
+		return;
+	}
+	if (id->nag_ns > now_ns)
+		return;
+	if (id->nag_ns && device_port_is_up(device, id->port) &&
+	    fabric_find_ip(id->dst_ip, &place) == 0 && place.facts.state != IBV_PORT_ACTIVE)
+		cm_raise(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT, NULL);
+	id->nag_ns = now_ns + CM_NAG_NS;
+}
+
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	if (!a || !b)
@@ -64,7 +86,9 @@ static uint64_t on_run(uint64_t now_ns)
 		}
 		if (id->timer_ns && id->timer_ns <= now_ns)
 			expire(id);
+		look_after_peer(id, now_ns);
 		deadline = earlier(deadline, earlier(id->repeat_ns, id->timer_ns));
+		deadline = earlier(deadline, id->nag_ns);
 	}
 	return deadline;
 }

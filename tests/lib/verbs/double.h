@@ -23,11 +23,15 @@
  *
  * *The state folder*, $VERBS_DOUBLE_DIR, is one host:
  *
- *	host		its devices, ports, GIDs and addresses; rewritten by tests at run time
- *	faults		faults to inject (fault.h); rewritten by tests and counted down by the
- *double refs/DEVICE.INDEX/ a locked file for each open context (refs.h): "does anyone still hold
- *it?" sys/		what sysfs would say of the devices (name, GUID, firmware, driver) fabric
- *the network: a folder, or a symlink to that of another host
+ *	host		its devices, ports, GIDs and addresses; tests rewrite it at
+ *			run time
+ *	faults		faults to inject (fault.h); tests rewrite it, and the double
+ *			counts it down
+ *	refs/NAME.INDEX/ of each device: a locked file for each open context, that
+ *			is, whether anyone still holds it (host.h)
+ *	sys/		what sysfs would say of the devices: name, GUID, firmware,
+ *			driver
+ *	fabric		the network: a folder, or a symlink to that of another host
  *
  * Hosts that share a `fabric` folder reach each other. Network namespaces play no part, since unix
  * sockets in a folder cross them; a host is a state folder, in whatever namespace it runs.
@@ -57,7 +61,8 @@
  *
  * Files: state (host file), personality and rules (providers), device, port, resource, cq, async,
  * qp, modify, post (verbs), requester and responder (the transport), engine, conn, fabric (network
- * of processes), fault; cm_* make librdmacm. host.h and ../verbs_host.py are for tests.
+ * of processes), fault; cm_* make librdmacm. host.h and ../verbs_host.py are for tests. One process
+ * is on one host at a time: to move on, all must be closed, what librdmacm keeps included.
  */
 
 /* Everything below is under this. */

@@ -13,15 +13,24 @@
  *
  * skip: let N occasions pass first. Points, and the keys that they know:
  *
- *	create_qp	errno=E (0: NULL with errno untouched), grant=N (succeeds, but with an
- *inline limit of N), over=N (only requests of more than N inline bytes) create_cq create_channel
- *alloc_pd reg_mr modify_qp open	errno=E post_send post_recv	value=N: what the call
- *returns, sign included send		a message of a QP: action=drop|delay|flush|partial|error,
- *ms=N of a delay, status=N (enum ibv_wc_status) of an error; partial: half of a WRITE arrives, then
- *the QP breaks ack		an acknowledgement is lost: action=drop cq		the CQ
- *overruns at its next completion cm		a CM message is lost: action=drop; delayed:
- *action=delay ms=N; what=req|rep|rtu|… resolve_addr resolve_route connect accept listen
- *errno=E of the call itself, or event=E: the call succeeds and the event says so
+ *	create_qp	errno=E (0: NULL with errno untouched); grant=N (succeeds,
+ *			with an inline limit of N); over=N (only requests of more
+ *			than N inline bytes)
+ *	create_cq, create_channel, alloc_pd, reg_mr, modify_qp, open
+ *			errno=E
+ *	post_send, post_recv
+ *			value=N: what the call returns, sign included
+ *	send		a message of a QP: action=drop|delay|flush|partial|error;
+ *			ms=N of a delay; status=N (enum ibv_wc_status) of an error;
+ *			partial: half of it is written, then the QP breaks
+ *	ack		an acknowledgement is lost: action=drop
+ *	cq		the CQ overruns at its next completion
+ *	cm		a CM message, what=req|rep|rtu|rej|dreq|drep: action=drop;
+ *			req, rep and dreq also action=delay ms=N
+ *	resolve_addr, resolve_route, connect
+ *			event=E: the call succeeds, and its event says so
+ *	resolve_route, connect, accept, listen
+ *			errno=E: the call fails
  */
 enum fault_action {
 	FAULT_NONE,

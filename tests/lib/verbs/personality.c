@@ -5,7 +5,9 @@
 #include "personality.h"
 
 #define SOFT (QUIRK_KERNEL_QUEUES | QUIRK_NO_LATE_FLUSH)
-#define RXE (SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH | QUIRK_RXE_ERRORS)
+#define RXE                                                                                        \
+	(SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH | QUIRK_RXE_ERRORS |                 \
+	 QUIRK_FRAGILE_CM | QUIRK_CM_NAGS)
 /* What every iWARP device shares. */
 #define IWARP (QUIRK_NO_IMM | QUIRK_EARLY_COMPLETION)
 

@@ -79,6 +79,10 @@ enum personality_quirk {
 	QUIRK_RXE_ERRORS = 1u << 13,	  /* a bad lkey: flush error; a receive that is too small:
 					     remote operation error, local QP operation error */
 	QUIRK_SIW_ERRORS = 1u << 14,	  /* a bad lkey: local QP operation error */
+	QUIRK_FRAGILE_CM = 1u << 15,	  /* a CM message while the port is down ends the CM of the
+					     device until it is plugged in again (GSI QP in ERR) */
+	QUIRK_CM_NAGS = 1u << 16, /* a peer's port that is down: UNREACHABLE on the established
+				     id, again and again */
 };
 
 struct personality {
