@@ -13,11 +13,11 @@ check()
 	results=$((results + 1))
 	_name=$1
 	shift
-	if "$@" >/run/check.out 2>&1; then
+	if "$@" >/run/lab/last 2>&1; then
 		echo "ok $results - $_name"
 	else
 		failures=$((failures + 1))
-		sed 's/^/# /' /run/check.out
+		sed 's/^/# /' /run/lab/last
 		echo "not ok $results - $_name"
 	fi
 }

@@ -21,7 +21,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "lib"))
 sys.path.insert(0, HERE)
-from cases import read_list
+from cases import TIMED_OUT, read_list
 from debian import Unavailable
 from guest import Guest
 from kernel import Kernel
@@ -31,7 +31,7 @@ SAY_EVERY_S = 5
 # Above its limit, for the two signals that end a case.
 CASE_EXTRA_S = 15
 END_S = 15
-CONSOLE_SHOWN = 3000
+OUTPUT_SHOWN = 3000
 
 
 class Lab:
@@ -75,7 +75,7 @@ class Lab:
 					todo.pop(0)
 					how = "does not answer" if guest.running() else "died"
 					self.say(f"the guest {how}: {guest.last_words()}")
-					self.tap.diag(guest.text("console")[-CONSOLE_SHOWN:])
+					self.tap.diag(guest.text("console")[-OUTPUT_SHOWN:])
 			self._wait_end(guest)
 
 	def _follow(self, guest, case):
@@ -92,6 +92,8 @@ class Lab:
 				self.say(f"{case.name}: {now - begun:.0f} s, {results} results")
 			time.sleep(0.05)
 		status = guest.text(case.name + ".rc").strip()
+		if not status or int(status) in TIMED_OUT:
+			self.tap.diag("the last that was said:\n" + guest.text("last")[-OUTPUT_SHOWN:])
 		well = case.report(self.tap, guest.text(case.name + ".out"), guest.text(case.name + ".err"),
 				   int(status) if status else None)
 		self.say(f"{case.name}: {'passed' if well else 'FAILED'} "

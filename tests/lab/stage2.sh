@@ -5,7 +5,7 @@
 #
 # The shared folder, /run/lab, has from the host: cases, one line a case (name, seconds, program);
 # and environment, a shell file. The guest adds booted, NAME.out and NAME.err while NAME runs,
-# NAME.rc with its exit status, and dmesg.
+# NAME.rc with its exit status, last, which is what a check of helpers.sh says, and dmesg.
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 TERM=dumb
 export LAB="$1"
 unset LD_PRELOAD LD_LIBRARY_PATH
