@@ -287,7 +287,7 @@ TAP_CASE(two_daemons_end_with_one_link)
 			tap_diag("seed %lu: %s, %s", seed,
 				 link_place_state_name(link_group_state(&pair.group[0], 7)),
 				 link_place_state_name(link_group_state(&pair.group[1], 7)));
-			CHECK(!"they end with one link");
+			tap_check(false, __FILE__, __LINE__, "they end with one link");
 			return;
 		}
 	}
