@@ -236,7 +236,7 @@ struct host_device *host_device_new(struct devices *owner, const char *name)
 
 void host_device_look(struct host_device *dev)
 {
-	if (dev->stage != HOST_GOING && dev->device && !dev->is_opening)
+	if (dev->stage != HOST_GOING && !dev->is_opening && dev->device)
 		host_look_start(dev);
 }
 

@@ -83,7 +83,7 @@ static json_t *device_json(const struct host_device *dev)
 				 host_stage_name(dev->stage), "why", dev->why);
 	/* What is being opened or closed belongs to the control thread. */
 	const struct device_info *info =
-		dev->device && !dev->is_opening && !dev->is_closing ? &dev->device->info : NULL;
+		!dev->is_opening && !dev->is_closing && dev->device ? &dev->device->info : NULL;
 	json_t *ports = json_array();
 
 	if (!json || !ports) {

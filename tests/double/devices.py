@@ -77,7 +77,7 @@ class Daemon(Private):
 		with open(process + "/status", encoding="ascii") as status:
 			fields = dict(line.split(":", 1) for line in status)
 		# A sanitizer keeps what was freed; it looks for leaks itself, at the end.
-		rss = 0 if "libasan" in text else int(fields["VmRSS"].split()[0])
+		rss = 0 if "libasan" in text or "libtsan" in text else int(fields["VmRSS"].split()[0])
 		return {"descriptors": len(os.listdir(process + "/fd")), "threads": int(fields["Threads"]),
 			"halves": halves, "rss": rss}
 

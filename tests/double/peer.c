@@ -222,13 +222,13 @@ bool peer_send(struct peer *peer, struct peer_link *link)
 int peer_receive(struct peer *peer)
 {
 	struct ibv_wc done;
-	struct list *node;
 	int n = 0;
 
-	list_for_each (node, &peer->rig.cqs.cqs) {
-		struct cq *cq = list_entry(node, struct cq, link);
+	/* Those of the links: the list of all is the control thread's. */
+	for (int i = 0; i < peer->n_links; i++) {
+		const struct qp *qp = peer->links[i].link.qp;
 
-		while (ibv_poll_cq(cq->verbs, 1, &done) == 1) {
+		while (qp && ibv_poll_cq(qp->cq->verbs, 1, &done) == 1) {
 			if (done.status != IBV_WC_SUCCESS || done.opcode != IBV_WC_RECV)
 				continue;
 			CHECK_EQ(done.byte_len, PEER_MESSAGE_BYTES);

@@ -159,7 +159,8 @@ TAP_CASE(the_budget_holds_over_all_pools_of_a_device)
 			give_back(&pools[i % 2], &takers[i]);
 	}
 	qp_pool_stop(&pools[0]);
-	RIG_AWAIT(&rig, qp_pool_is_quiet(&pools[0]));
+	qp_pool_stop(&pools[1]);
+	RIG_AWAIT(&rig, qp_pool_is_quiet(&pools[0]) && qp_pool_is_quiet(&pools[1]));
 	qp_pool_deinit(&pools[0]);
 	rig_pool_end(&rig, &pools[1]);
 	rig_close(&rig);
