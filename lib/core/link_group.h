@@ -11,19 +11,20 @@
  *
  * Each path has a place in the group:
  *
- *	               dial                      up
- *	  EMPTY ───────────────────> DIALLING ────────────> UP
- *	  ^ │ ^                       │ │ │ ^ other's request: ours stays
- *	  │ │ │                       │ │ └─┴──> CROSSED ──up──> UP
- *	  │ │ └─failed──(DIALLING)────┘ │          │ │
- *	  │ │                           │rejected  │ │failed, rejected
- *	  │ │                           v          │ v
- *	  │ └─request──> ANSWERING <────(request)── WAITING
- *	  │                │ ^ │                     │
- *	  │                │ │ └──up──> UP           │ two seconds
- *	  │                │ └─request: ours yields (DIALLING, CROSSED), or they dial anew
- *(ANSWERING) └──failed────────┴─────────────────────────┘ UP ──failed──> EMPTY; a request there is
- *rejected
+ *	EMPTY ───────dial───────> DIALLING ──────────up──────────> UP
+ *	 │ ^                       │ │ └─request, ours stays─┐      ^
+ *	 │ └────────failed─────────┘ │                       v      │
+ *	 │ ^                         │                    CROSSED ─up
+ *	 │ │                         └───rejected───┐        │
+ *	 │ │                                        v        │
+ *	 │ └───────────2 s───────────────────────WAITING <─failed, rejected
+ *	 │                                          │
+ *	 └─────────────request──────────────────────┴──> ANSWERING ─up─> UP
+ *
+ *	request, ours yields:   DIALLING, CROSSED ──> ANSWERING
+ *	request, they dial anew:        ANSWERING ──> ANSWERING
+ *	failed:                     ANSWERING, UP ──> EMPTY
+ *	request, which is rejected:            UP ──> UP
  *
  *   EMPTY      no link, and none is being made: either side may begin
  *   DIALLING   our dial is on its way

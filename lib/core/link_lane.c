@@ -53,7 +53,7 @@ static uint64_t room_bytes(const struct link_lane *lane, struct ring_off cons)
 	return used < lane->pace_bytes ? lane->pace_bytes - used : 0;
 }
 
-/* Room that makes an update worth a message. */
+/* Room that makes an update worth a message. All of the ring is always more than that. */
 static uint64_t update_bytes(const struct link_lane *lane)
 {
 	return u64_min(lane->pace_bytes / 4, LANE_UPDATE_MAX_BYTES);
@@ -62,17 +62,16 @@ static uint64_t update_bytes(const struct link_lane *lane)
 static bool update_is_due(const struct link_lane *lane)
 {
 	uint64_t gain = ring_off_dist(lane->tx.cons, lane->cons);
-	bool all = ring_off_eq(lane->cons, lane->rx.prod);
 
 	if (!gain)
 		return false;
 	if (lane->must_tell || lane->peer_wants_update)
 		return true;
 	if (lane->peer_is_blocked)
-		return all || room_bytes(lane, lane->cons) >= update_bytes(lane);
+		return room_bytes(lane, lane->cons) >= update_bytes(lane);
 	if (room_bytes(lane, lane->tx.cons) >= lane->pace_bytes / 2)
 		return false;
-	return all || gain >= update_bytes(lane);
+	return gain >= update_bytes(lane);
 }
 
 bool link_lane_update_is_due(const struct link_lane *lane)
@@ -105,7 +104,7 @@ static void remember(struct link_lane *lane, uint32_t words)
 	uint64_t room = room_bytes(lane, lane->cons);
 	bool moved = !ring_off_eq(lane->tx.cons, lane->cons);
 
-	if (room >= update_bytes(lane) || ring_off_eq(lane->cons, lane->rx.prod))
+	if (room >= update_bytes(lane))
 		lane->peer_is_blocked = false;
 	lane->peer_wants_update = lane->peer_wants_update && !moved;
 	lane->must_tell = lane->must_tell && !moved;

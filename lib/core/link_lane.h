@@ -20,8 +20,8 @@
  * Window. No byte goes for which the peer's ring was not told to be free: peer_bytes less what was
  * sent and is not consumed. Window updates ride on whatever goes to the peer. One goes alone only
  * - when the peer, as far as it knows, has less than half of the ring free, and has been left
- *   behind by min(size/4, 16 KiB), or all is free;
- * - when the peer has said that it is blocked, and min(size/4, 16 KiB), or all, is free;
+ *   behind by min(size/4, 16 KiB);
+ * - when the peer has said that it is blocked, and min(size/4, 16 KiB) is free;
  * - when the peer has asked for it, or link_send_tell() did.
  * Size is that of the smaller of the two rings that the bytes are in, since the peer's client waits
  * for room in its own. So a ping-pong sees no update alone, a reader that takes a few bytes at a

@@ -44,6 +44,14 @@ static void capture(struct world_end *end, struct world_item *item)
 			      item->data + wr->own_bytes, wr->bytes);
 }
 
+/* Whether the bytes of a WRITE lie in one piece in the ring here. */
+static bool is_one_piece(const struct link_wr *wr)
+{
+	uint64_t size = wr->lane->own_bytes;
+
+	return (wr->from.v & (size - 1)) + wr->bytes <= size;
+}
+
 static void post(unsigned int side, const struct link_wr *wr)
 {
 	struct world_end *end = &world.end[side];
@@ -58,6 +66,7 @@ static void post(unsigned int side, const struct link_wr *wr)
 	WORLD_REQUIRE(wr->is_inline || wr->bytes <= limits->chunk_bytes, "a write of %u bytes",
 		      wr->bytes);
 	WORLD_REQUIRE(wr->op == LINK_WR_WRITE || !wr->bytes || wr->is_inline, "eager, not inline");
+	WORLD_REQUIRE(wr->op == LINK_WR_SEND || is_one_piece(wr), "a write from beyond the ring");
 	if (world.fault[0])
 		return;
 	end->head++;

@@ -76,6 +76,7 @@ struct world_client {
 	bool is_frozen;
 	uint64_t last_wrote_tick, slowest_ticks; /* of a ping-pong: one way */
 	uint64_t rounds;
+	uint64_t all_tick; /* when all of the peer's bytes had come */
 };
 
 struct world_end {

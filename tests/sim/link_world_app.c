@@ -123,9 +123,11 @@ void world_clients_act(unsigned int side)
 
 		if (!client->is_there)
 			continue;
-		client_read(side, i);
+		/* An answer is written a while after what it answers was read, so that the worker
+		 * sees the one without the other. */
 		if (!client->is_frozen)
 			client_write(side, i);
+		client_read(side, i);
 	}
 }
 
@@ -241,6 +243,8 @@ void world_hear(unsigned int side, const struct link_news *news)
 		WORLD_REQUIRE(client->is_frozen || client->fed_end == client->fed_prod,
 			      "the end came before the bytes");
 	}
+	if (client->fed_prod == world.plan.lane[i].total[!side] && !client->all_tick)
+		client->all_tick = world.tick;
 	if (news->moved && world.plan.lane[i].use == WORLD_PING_PONG) {
 		client->rounds++;
 		client->slowest_ticks =

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Break lib/core in one place after another and see that the simulator notices.
+"""Break lib/core in one place after another and see that a simulator notices.
 
-    mutate.py [--jobs N] [--runs N] [--cc CC] SOURCE_ROOT [NAME...]
+    mutate.py [--sim NAME] [--jobs N] [--runs N] [--cc CC] SOURCE_ROOT [NAME...]
 
-Each mutation of mutations.txt is applied to a scratch copy, built with the simulator and run, kept
-seeds first, until a seed fails. Prints TAP, one test per mutation, with the seed and the step at
-which it was caught. A mutation that survives fails, and so does one whose text is not there
+There are two simulators, of lanes and of links; each has its table of mutations. Each mutation is
+applied to a scratch copy, built with the simulator and run, kept seeds first, until a seed fails.
+Prints TAP, one test per mutation, with the seed and the step or tick at which it was caught, or the
+case that failed. A mutation that survives fails, and so does one whose text is not there
 exactly once.
 """
 
@@ -20,8 +21,23 @@ import sys
 import tempfile
 import time
 
-CORE = ["lane", "lane_rx", "lane_tx", "peer", "replay", "ring"]
-FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE", "-include", "sim/hook.h"]
+FLAGS = ["-std=gnu11", "-O1", "-w", "-D_GNU_SOURCE"]
+
+
+class Sim:
+    def __init__(self, table, seeds, sources, core, flags, runs):
+        self.table, self.seeds, self.sources = table, seeds, sources
+        self.core, self.flags, self.runs = core, flags, runs
+
+
+SIMS = {
+    "lane": Sim("mutations.txt", "seeds.txt", lambda name: not name.startswith("link_"),
+                ["lane", "lane_rx", "lane_tx", "peer", "replay", "ring"],
+                ["-include", "sim/hook.h"], 60000),
+    "link": Sim("link_mutations.txt", "link_seeds.txt", lambda name: name.startswith("link_"),
+                ["cdc", "cdc_lane", "link_flow", "link_lane", "link_msg", "link_post",
+                 "link_send", "link_take", "ring"], [], 150),
+}
 # Longest time that one mutation may take. Chosen: 20 times what the slowest needs.
 RUN_SECONDS = 240
 
@@ -60,21 +76,22 @@ def mutate(text, old, new):
 
 
 class Builder:
-    def __init__(self, root, cc, scratch):
-        self.root, self.cc, self.scratch = root, cc, scratch
-        self.sim = sorted((root / "tests/sim").glob("*.c"))
+    def __init__(self, root, cc, scratch, sim):
+        self.root, self.cc, self.scratch, self.what = root, cc, scratch, sim
+        self.sim = [path for path in sorted((root / "tests/sim").glob("*.c"))
+                    if sim.sources(path.name)]
         self.plain = scratch / "plain"
         self.plain.mkdir()
         self.compile(self.sources(root), root, self.plain)
 
     def sources(self, lib_root):
-        core = [lib_root / f"lib/core/{name}.c" for name in CORE]
+        core = [lib_root / f"lib/core/{name}.c" for name in self.what.core]
         return self.sim + core + [lib_root / "lib/base/prng.c"]
 
     def compile(self, sources, lib_root, out):
         include = [f"-I{lib_root}/lib", f"-I{self.root}/tests"]
         for source in sources:
-            subprocess.run([self.cc, *FLAGS, *include, "-c", source, "-o",
+            subprocess.run([self.cc, *FLAGS, *self.what.flags, *include, "-c", source, "-o",
                             out / f"{source.stem}.o"],
                            check=True, capture_output=True, text=True)
 
@@ -104,8 +121,8 @@ def examine(builder, mutation, runs):
     try:
         program = builder.build(mutation)
         result = subprocess.run(
-            [program, "--seeds", builder.root / "tests/sim/seeds.txt", "--seed", "1", "--runs",
-             str(runs)], capture_output=True, text=True, timeout=RUN_SECONDS)
+            [program, "--seeds", builder.root / "tests/sim" / builder.what.seeds, "--seed", "1",
+             "--runs", str(runs)], capture_output=True, text=True, timeout=RUN_SECONDS)
     except ValueError as error:
         return False, str(error)
     except subprocess.CalledProcessError as error:
@@ -114,7 +131,7 @@ def examine(builder, mutation, runs):
         return False, f"neither caught nor done after {RUN_SECONDS} s"
     finally:
         shutil.rmtree(builder.scratch / mutation.name, ignore_errors=True)
-    found = re.search(r"^# (seed \d+ step \d+: .*)$", result.stdout, re.M)
+    found = re.search(r"^# (seed \d+ (?:step|tick) \d+: .*|case .*)$", result.stdout, re.M)
     seconds = time.monotonic() - started
     if result.returncode == 0 or not found:
         return False, f"survived {runs} runs ({seconds:.1f} s)"
@@ -123,22 +140,24 @@ def examine(builder, mutation, runs):
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--sim", choices=SIMS, default="lane")
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=60000)
+    parser.add_argument("--runs", type=int)
     parser.add_argument("--cc", default="cc")
     parser.add_argument("root", type=pathlib.Path)
     parser.add_argument("names", nargs="*")
     args = parser.parse_args()
     root = args.root.resolve()
-    mutations = parse(root / "tests/sim/mutations.txt")
+    sim = SIMS[args.sim]
+    mutations = parse(root / "tests/sim" / sim.table)
     if args.names:
         mutations = [m for m in mutations if m.name in args.names]
     print(f"1..{len(mutations)}", flush=True)
     failed = 0
     with tempfile.TemporaryDirectory(prefix="shunt-mutate-") as scratch:
-        builder = Builder(root, args.cc, pathlib.Path(scratch))
+        builder = Builder(root, args.cc, pathlib.Path(scratch), sim)
         with concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-            results = pool.map(lambda m: examine(builder, m, args.runs), mutations)
+            results = pool.map(lambda m: examine(builder, m, args.runs or sim.runs), mutations)
             for number, (mutation, (caught, said)) in enumerate(zip(mutations, results), 1):
                 failed += not caught
                 print(f"{'ok' if caught else 'not ok'} {number} - {mutation.name} -> {said}")
