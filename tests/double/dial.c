@@ -31,7 +31,7 @@ bool dial_listen(struct dial *dial, const char *address)
 	       CHECK(rdma_get_src_port(dial->listener) != 0);
 }
 
-static void acknowledge(struct dial *dial)
+void dial_acknowledge(struct dial *dial)
 {
 	if (dial->event)
 		rdma_ack_cm_event(dial->event);
@@ -48,7 +48,7 @@ static void destroy(struct rdma_cm_id *id)
 
 void dial_end(struct dial *dial)
 {
-	acknowledge(dial);
+	dial_acknowledge(dial);
 	destroy(dial->active);
 	destroy(dial->passive);
 	destroy(dial->listener);
@@ -65,7 +65,7 @@ static bool is_readable(const struct dial *dial, int timeout_ms)
 
 bool dial_expect(struct dial *dial, enum rdma_cm_event_type type)
 {
-	acknowledge(dial);
+	dial_acknowledge(dial);
 	if (!tap_check(is_readable(dial, WAIT_MS), __FILE__, __LINE__, "no event, instead of %s",
 		       rdma_event_str(type)) ||
 	    !CHECK_EQ(rdma_get_cm_event(dial->channel, &dial->event), 0))
@@ -75,7 +75,7 @@ bool dial_expect(struct dial *dial, enum rdma_cm_event_type type)
 
 bool dial_expect_nothing(struct dial *dial, int timeout_ms)
 {
-	acknowledge(dial);
+	dial_acknowledge(dial);
 	if (!is_readable(dial, timeout_ms))
 		return CHECK(true);
 	rdma_get_cm_event(dial->channel, &dial->event);

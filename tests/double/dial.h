@@ -39,6 +39,9 @@ void dial_end(struct dial *dial);
 /* The next event is of this type; it is in @dial->event then. */
 bool dial_expect(struct dial *dial, enum rdma_cm_event_type type);
 
+/* Give back the last event: its id can't be destroyed before. */
+void dial_acknowledge(struct dial *dial);
+
 /* No event comes within @timeout_ms. */
 bool dial_expect_nothing(struct dial *dial, int timeout_ms);
 

@@ -247,18 +247,40 @@ static void open_its_own(void *arg)
 	pair_close(&ends[1]);
 }
 
-/* A child holds nothing of its parent's, and may use devices of its own accord. */
+static void do_nothing(void *unused)
+{
+	(void)unused;
+}
+
+/* A child holds nothing of its parent's, may use devices of its own accord, and disturbs nothing.
+ */
 TAP_CASE(a_forked_child_starts_afresh)
 {
+	/* A second, and no other try: a stream that the child broke would be dialled anew. */
+	const struct pair_patience patience = {18, 0, 2};
 	struct verbs_host *host = verbs_host_new();
-	struct end end;
+	struct end_name names[2];
+	struct end ends[2];
+	struct ibv_wc wc;
 
 	verbs_host_add(host, "a", "rxe", "10.77.0.1");
 	verbs_host_enter(host);
-	REQUIRE_OK(pair_end(&end, "a", 4, 0));
-	child_run(CHILD_UID_SAME, open_its_own, NULL);
-	CHECK(verbs_host_is_held(host, "a"));
-	pair_close(&end);
+	for (unsigned i = 0; i < 2; i++) {
+		REQUIRE_OK(pair_end(&ends[i], "a", 4, 0));
+		pair_name(&ends[i], &names[i]);
+	}
+	CHECK_EQ(pair_connect(&ends[0], &names[1], patience), 0);
+	CHECK_EQ(pair_connect(&ends[1], &names[0], patience), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		CHECK_EQ(pair_recv(&ends[1], 0, 8), 0);
+		CHECK_EQ(pair_send(&ends[0], 0, 8, IBV_SEND_SIGNALED), 0);
+		REQUIRE(pair_poll(&ends[0], &wc, WAIT_MS));
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		child_run(CHILD_UID_SAME, i ? do_nothing : open_its_own, NULL);
+		CHECK(verbs_host_is_held(host, "a"));
+	}
+	pair_close(&ends[0]);
+	pair_close(&ends[1]);
 	CHECK(!verbs_host_is_held(host, "a"));
 	verbs_host_free(host);
 }

@@ -4,6 +4,7 @@
 usage: verbs_tools.py FOLDER_OF_THE_LIBRARIES
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from tap import Tap
+import verbs_host
 from verbs_host import Host
 
 LIBRARIES = sys.argv[1]
@@ -74,6 +76,18 @@ def perftest():
 			yield from client_and_server(host, command, command + ["127.0.0.1"])
 
 
+def networks():
+	"""The helper for Python has the personalities' networks as well; they must be the same."""
+	table = os.path.join(os.path.dirname(verbs_host.__file__), "verbs", "personality.c")
+	with open(table, encoding="utf-8") as file:
+		rows = re.findall(r'\{"([a-z0-9-]+)",\s*"\w+",\s*(NET_\w+)', file.read())
+	known = {"NET_IB": verbs_host.IB, "NET_IWARP": verbs_host.IWARP, "NET_OTHER": verbs_host.OTHER}
+	for net, names in known.items():
+		table_names = {name for name, row_net in rows if row_net == net}
+		if table_names != names or not names:
+			yield f"{net}: {sorted(table_names)} in the table, {sorted(names)} in verbs_host.py"
+
+
 CASES = (
 	("ibv_devinfo", "ibverbs-utils", devinfo),
 	("ibv_rc_pingpong", "ibverbs-utils", pingpong),
@@ -84,6 +98,7 @@ CASES = (
 
 def main():
 	tap = Tap()
+	tap.result("networks_of_the_helper", networks())
 	for program, package, case in CASES:
 		if shutil.which(program):
 			tap.result(program, case())

@@ -260,15 +260,19 @@ static void close_source(struct engine_source *source)
 	source->fd = -1;
 }
 
+/*
+ * The epoll set goes first: a forked child shares it with its parent, where taking something out of
+ * it would be felt.
+ */
 static void close_descriptors(void)
 {
+	if (engine.epoll_fd >= 0)
+		close(engine.epoll_fd);
+	engine.epoll_fd = -1;
 	conn_close_all();
 	close_source(&engine.wake);
 	close_source(&engine.listener);
 	close_source(&engine.watch);
-	if (engine.epoll_fd >= 0)
-		close(engine.epoll_fd);
-	engine.epoll_fd = -1;
 	engine.woken = false;
 }
 

@@ -14,6 +14,10 @@
 /*
  * The rows. Object counts are those that the devices report, or near; they only have to be there.
  * File names are those of rdma-core's providers/ folder (2026-08); "kernel" is drivers/infiniband.
+ *
+ * Columns: name, driver, network, vendor, part, firmware, quirks; rule, most inline bytes, what an
+ * oversized post returns, max_qp_wr, what the rule limits beside, SGEs; QPs, CQs, CQEs, MRs.
+ * A new row is also to be expected in tests/double: test_verbs_limits.c, probe_rows.h.
  */
 static const struct personality rows[] = {
 	/* mlx5/verbs.c, mlx5_calc_send_wqe(), mlx5_calc_sq_size(): RC up to 828, in 64 B steps. */
