@@ -33,6 +33,7 @@ static pthread_mutex_t life_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
 	unsigned holders;
 	bool stopping, woken;
+	unsigned long ended; /* sources that are watched no longer, counted */
 	pthread_t thread;
 	int epoll_fd;
 	char socket[FABRIC_SOCKET_MAX];
@@ -93,6 +94,7 @@ void engine_rewatch(struct engine_source *source, uint32_t events)
 
 void engine_unwatch(struct engine_source *source)
 {
+	engine.ended++;
 	epoll_ctl(engine.epoll_fd, EPOLL_CTL_DEL, source->fd, NULL);
 }
 
@@ -201,6 +203,7 @@ static void *run(void *unused)
 	while (!engine.stopping) {
 		uint64_t now = dbl_now_ns(), deadline = requester_run(now);
 		struct epoll_event event;
+		unsigned long ended = engine.ended;
 		int timeout, count, fd = engine.epoll_fd;
 
 		if (dbl_cm_hooks)
@@ -210,7 +213,9 @@ static void *run(void *unused)
 		/* One at a time: a handler may end the source of another. */
 		count = epoll_wait(fd, &event, 1, timeout);
 		pthread_mutex_lock(&dbl_lock);
-		if (count == 1) {
+		/* Without the lock somebody may have ended the very source: epoll tells again of
+		 * any that is still there. */
+		if (count == 1 && ended == engine.ended) {
 			struct engine_source *source = event.data.ptr;
 
 			source->ready(source, event.events);
