@@ -55,7 +55,8 @@ struct quota_user *quota_user_put(struct quota *quota, struct quota_user *user)
 {
 	if (!user || --user->refs > 0)
 		return NULL;
-	assert(user->sessions == 0 && user->ends == 0 && user->ring_bytes == 0);
+	assert(user->sessions == 0 && user->ends == 0 && user->ring_bytes == 0 &&
+	       user->pinned_bytes == 0);
 	map_del(&quota->users, user->uid);
 	free(user);
 	return NULL;
@@ -82,6 +83,16 @@ bool quota_take_ring(const struct quota *quota, struct quota_user *user, uint64_
 	if (user->ring_bytes + bytes > quota->conf->ring_bytes_per_uid)
 		return false;
 	user->ring_bytes += bytes;
+	return true;
+}
+
+bool quota_take_pinned(const struct quota *quota, struct quota_user *user, uint64_t bytes)
+{
+	uint64_t max = quota->conf->pinned_bytes_per_uid;
+
+	if (bytes > max || user->pinned_bytes > max - bytes)
+		return false;
+	user->pinned_bytes += bytes;
 	return true;
 }
 

@@ -26,7 +26,7 @@ struct quota {
 struct quota_user {
 	uid_t uid;
 	uint32_t refs;
-	uint64_t sessions, ends, ring_bytes;
+	uint64_t sessions, ends, ring_bytes, pinned_bytes;
 	struct bucket registrations, queries, complaints;
 };
 
@@ -53,12 +53,15 @@ struct quota_user *quota_user_ref(struct quota_user *user);
 struct quota_user *quota_user_put(struct quota *quota, struct quota_user *user);
 
 /*
- * Charge @user a session, an end, @bytes of ring. True if that is within the quota; false charges
- * nothing. What was charged is given back by subtracting it from the record.
+ * Charge @user a session, an end, @bytes of ring, @bytes pinned for RDMA devices (all of them
+ * together; each device has a budget of its own beside, see fabric/mr.h). True if that is within
+ * the quota; false charges nothing. What was charged is given back by subtracting it from the
+ * record.
  */
 bool quota_take_session(const struct quota *quota, struct quota_user *user);
 bool quota_take_end(const struct quota *quota, struct quota_user *user);
 bool quota_take_ring(const struct quota *quota, struct quota_user *user, uint64_t bytes);
+bool quota_take_pinned(const struct quota *quota, struct quota_user *user, uint64_t bytes);
 
 /* Milliseconds that @user must wait before one more registration; 0: it was taken now. */
 uint32_t quota_take_registration(const struct quota *quota, struct quota_user *user,
