@@ -281,6 +281,9 @@ bool world_run(const struct world_plan *plan)
 			break;
 		WORLD_REQUIRE(world.tick - world.moved_tick <= plan->still_ticks,
 			      "nothing moves since %lu", world.moved_tick);
+		/* Messages that lead to nothing are no progress. */
+		WORLD_REQUIRE(world.tick - world.client_tick <= 20 * plan->still_ticks,
+			      "no client moves since %lu", world.client_tick);
 		world.tick = next_tick();
 	}
 	world_free();

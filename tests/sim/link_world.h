@@ -101,7 +101,8 @@ struct world {
 	struct world_plan plan;
 	struct prng prng;
 	uint64_t tick;
-	uint64_t moved_tick; /* when a client or the wire did something last */
+	uint64_t moved_tick;  /* when a client or the wire did something last */
+	uint64_t client_tick; /* when a client did, or a lane began or ended */
 	bool is_cut;
 	char fault[256]; /* empty: none */
 	struct world_end end[2];

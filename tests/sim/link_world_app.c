@@ -88,7 +88,7 @@ static void client_write(unsigned int side, unsigned int i)
 			world_byte(side, i, client->epoch, at);
 	client->prod += n;
 	if (n)
-		client->last_wrote_tick = world.moved_tick = world.tick;
+		client->last_wrote_tick = world.moved_tick = world.client_tick = world.tick;
 }
 
 /* Every byte is the one that the other side wrote there. */
@@ -113,7 +113,7 @@ static void client_read(unsigned int side, unsigned int i)
 	check_bytes(side, i, client->cons, client->cons + n);
 	client->cons += n;
 	if (n)
-		world.moved_tick = world.tick;
+		world.moved_tick = world.client_tick = world.tick;
 }
 
 void world_clients_act(unsigned int side)
@@ -168,6 +168,7 @@ static void close_lane(unsigned int side, unsigned int i)
 	link_send_remove(&world.end[side].send, &client->lane);
 	world.end[side].table[i] = NULL;
 	client->is_there = false;
+	world.client_tick = world.tick;
 	check_end(side, i);
 	if (world.end[!side].client[i].is_there)
 		return;
