@@ -66,10 +66,13 @@ bool link_flow_may(const struct link_flow *flow, enum link_use use, uint32_t wrs
 	       link_flow_out(flow) + wrs + kept_wrs(flow, use) <= flow->limits.depth;
 }
 
-bool link_flow_may_bytes(const struct link_flow *flow, const struct link_lane *lane, uint32_t bytes)
+bool link_flow_may_bytes(const struct link_flow *flow, const struct link_lane *lane,
+			 enum link_use use, uint32_t bytes)
 {
-	return flow->bytes_out + bytes <= flow->limits.link_bytes &&
-	       lane->bytes_out + bytes <= flow->limits.lane_bytes;
+	uint32_t extra = use == LINK_USE_BULK ? 0 : flow->limits.chunk_bytes / 2;
+
+	return flow->bytes_out + bytes <= (uint64_t)flow->limits.link_bytes + extra &&
+	       lane->bytes_out + bytes <= (uint64_t)flow->limits.lane_bytes + extra;
 }
 
 uint32_t link_flow_post(struct link_flow *flow, struct link_lane *lane, uint32_t bytes)

@@ -62,8 +62,8 @@ struct link_limits {
 
 /* What a message is for. */
 enum link_use {
-	LINK_USE_BULK,	  /* bytes by reference */
-	LINK_USE_SMALL,	  /* bytes inline */
+	LINK_USE_BULK,	  /* bytes in turns, a chunk at a time */
+	LINK_USE_SMALL,	  /* bytes inline, or few enough to go at once */
 	LINK_USE_CONTROL, /* anything without bytes */
 	LINK_USE_CREDIT,  /* CREDIT alone */
 };
@@ -119,9 +119,11 @@ void link_flow_init(struct link_flow *flow, const struct link_limits *limits,
 /* Whether a message for @use may be posted now, in @wrs work requests of which one is a SEND. */
 bool link_flow_may(const struct link_flow *flow, enum link_use use, uint32_t wrs);
 
-/* Whether @bytes more of @lane may go by reference. */
+/* Whether @bytes more of @lane may go by reference; for LINK_USE_SMALL, half a chunk above the
+ * caps.
+ */
 bool link_flow_may_bytes(const struct link_flow *flow, const struct link_lane *lane,
-			 uint32_t bytes);
+			 enum link_use use, uint32_t bytes);
 
 /* Post one: there is room (asserted). @lane may be NULL; @bytes: by reference. Its number. */
 uint32_t link_flow_post(struct link_flow *flow, struct link_lane *lane, uint32_t bytes);

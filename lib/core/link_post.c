@@ -91,14 +91,15 @@ static uint32_t cut(const struct link_lane *lane, uint32_t bytes, uint32_t ret_l
 static bool write_goes(struct link_post *post, struct link_lane *lane, enum link_use use,
 		       uint32_t bytes)
 {
+	bool inlined = bytes <= post->flow->limits.inline_bytes;
 	struct ring_off from = lane->tx.prod;
 	uint32_t len[3], n = cut(lane, bytes, len);
 	struct cdc msg;
 
-	if (!link_post_may(post, use, n + 1))
+	if (!link_post_may(post, use, n + 1) ||
+	    (!inlined && !link_flow_may_bytes(post->flow, lane, use, bytes)))
 		return false;
 	for (uint32_t i = 0; i < n; i++) {
-		bool inlined = use == LINK_USE_SMALL;
 		struct link_wr *wr = add(post, LINK_WR_WRITE, lane, inlined ? 0 : len[i]);
 
 		wr->is_inline = inlined;
@@ -109,6 +110,13 @@ static bool write_goes(struct link_post *post, struct link_lane *lane, enum link
 	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
 	link_post_message(post, lane, &msg, 0);
 	post->counts->blocked += lane->flags & CDC_F_BLOCKED ? 1 : 0;
+	if (inlined) {
+		post->counts->write_inline++;
+		post->counts->write_inline_bytes += bytes;
+	} else {
+		post->counts->by_reference++;
+		post->counts->by_reference_bytes += bytes;
+	}
 	return true;
 }
 
@@ -117,13 +125,8 @@ bool link_post_small(struct link_post *post, struct link_lane *lane, uint32_t by
 	uint32_t whole = CDC_BYTES + bytes;
 	struct cdc msg;
 
-	if (whole > post->flow->limits.inline_bytes || whole > LINK_MSG_MAX_BYTES) {
-		if (!write_goes(post, lane, LINK_USE_SMALL, bytes))
-			return false;
-		post->counts->write_inline++;
-		post->counts->write_inline_bytes += bytes;
-		return true;
-	}
+	if (whole > post->flow->limits.inline_bytes || whole > LINK_MSG_MAX_BYTES)
+		return write_goes(post, lane, LINK_USE_SMALL, bytes);
 	if (!link_post_may(post, LINK_USE_SMALL, 1))
 		return false;
 	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
@@ -136,11 +139,7 @@ bool link_post_small(struct link_post *post, struct link_lane *lane, uint32_t by
 
 bool link_post_bulk(struct link_post *post, struct link_lane *lane, uint32_t bytes)
 {
-	if (!write_goes(post, lane, LINK_USE_BULK, bytes))
-		return false;
-	post->counts->by_reference++;
-	post->counts->by_reference_bytes += bytes;
-	return true;
+	return write_goes(post, lane, LINK_USE_BULK, bytes);
 }
 
 size_t link_post_end(struct link_post *post)

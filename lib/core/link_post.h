@@ -32,7 +32,10 @@ void link_post_message(struct link_post *post, struct link_lane *lane, struct cd
 /* STATE, with @words of what is due; there is room. */
 void link_post_words(struct link_post *post, struct link_lane *lane, uint32_t words);
 
-/* @bytes, which are ready, inline; or by reference. False: no room, nothing is done. */
+/*
+ * @bytes, which are ready: at once, in the form that their number asks for; or a chunk, in its
+ * turn. False: no room, nothing is done.
+ */
 bool link_post_small(struct link_post *post, struct link_lane *lane, uint32_t bytes);
 bool link_post_bulk(struct link_post *post, struct link_lane *lane, uint32_t bytes);
 

@@ -16,10 +16,18 @@ void link_send_init(struct link_send *send, const struct link_limits *limits,
 
 /* --- what happened to a lane ------------------------------------------------------------------ */
 
-/* Whether the bytes that are ready go inline. */
+/* Most bytes that wait for nobody's turn. */
+static uint32_t short_bytes(const struct link_send *send)
+{
+	const struct link_limits *limits = &send->flow.limits;
+
+	return (uint32_t)u64_max(limits->inline_bytes, limits->chunk_bytes / LINK_SHORT_DIVISOR);
+}
+
+/* Whether the bytes that are ready go at once. */
 static bool is_small(const struct link_send *send, uint64_t bytes)
 {
-	return bytes && bytes <= send->flow.limits.inline_bytes;
+	return bytes && bytes <= short_bytes(send);
 }
 
 static bool is_urgent(const struct link_send *send, const struct link_lane *lane)
@@ -30,7 +38,7 @@ static bool is_urgent(const struct link_send *send, const struct link_lane *lane
 
 static bool is_bulk(const struct link_send *send, const struct link_lane *lane)
 {
-	return link_lane_ready_bytes(lane) > send->flow.limits.inline_bytes;
+	return link_lane_ready_bytes(lane) > short_bytes(send);
 }
 
 /* Put a lane at the end of @list, or take it off. */
@@ -108,7 +116,7 @@ void link_send_remove(struct link_send *send, struct link_lane *lane)
 	list_unlink(&lane->urgent);
 	list_unlink(&lane->bulk);
 	if (list_is_empty(&send->bulk))
-		send->small_run = 0;
+		send->small_run = send->short_run = 0;
 }
 
 /* --- what happened to the link ---------------------------------------------------------------- */
@@ -176,10 +184,13 @@ static bool words_go(struct link_send *send, struct link_post *post, struct link
 	return true;
 }
 
-/* Whether messages inline wait for one by reference. */
-static bool smalls_pause(const struct link_send *send)
+/* Whether a message of so many bytes waits for a chunk to go first. */
+static bool small_pauses(const struct link_send *send, uint64_t bytes)
 {
-	return send->small_run > send->flow.limits.depth / 4;
+	const struct link_limits *limits = &send->flow.limits;
+
+	return send->small_run > limits->depth / 4 ||
+	       (bytes > limits->inline_bytes && send->short_run >= limits->chunk_bytes);
 }
 
 static bool small_goes(struct link_send *send, struct link_post *post, struct link_lane *lane)
@@ -188,10 +199,12 @@ static bool small_goes(struct link_send *send, struct link_post *post, struct li
 
 	if (!is_small(send, bytes))
 		return true;
-	if (smalls_pause(send) || !link_post_small(post, lane, (uint32_t)bytes))
+	if (small_pauses(send, bytes) || !link_post_small(post, lane, (uint32_t)bytes))
 		return false;
 	if (send->small_run)
 		send->small_run++;
+	if (bytes > send->flow.limits.inline_bytes && !list_is_empty(&send->bulk))
+		send->short_run += (uint32_t)bytes;
 	return true;
 }
 
@@ -250,7 +263,7 @@ static bool turn(struct link_send *send, struct link_post *post, struct link_lan
 			send->small_run = 1;
 		return false;
 	}
-	send->small_run = 0;
+	send->small_run = send->short_run = 0;
 	lane->deficit -= bytes;
 	link_send_touch(send, lane);
 	return true;
@@ -269,7 +282,7 @@ static void bulk(struct link_send *send, struct link_post *post)
 		next = node->next;
 		if (send->flow.bytes_out + bytes > send->flow.limits.link_bytes)
 			return;
-		if (link_flow_may_bytes(&send->flow, lane, bytes)) {
+		if (link_flow_may_bytes(&send->flow, lane, LINK_USE_BULK, bytes)) {
 			if (!turn(send, post, lane))
 				return;
 			/* It may have another in this turn, or others are before it now. */
@@ -278,7 +291,7 @@ static void bulk(struct link_send *send, struct link_post *post)
 		node = next;
 	}
 	if (list_is_empty(&send->bulk))
-		send->small_run = 0;
+		send->small_run = send->short_run = 0;
 }
 
 size_t link_send_next(struct link_send *send, struct link_wr *ret_wrs, size_t max)

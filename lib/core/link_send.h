@@ -22,11 +22,12 @@
  * link_slots() being how many there are: the slot is free again when the number is.
  *
  * Order. First the link's own messages; then what is urgent of each lane, once for each: words,
- * bytes that go inline, offsets that the peer needs; then bytes by reference in turns (deficit
- * round robin, a chunk at a time), as far as the caps of bytes allow; at last CREDIT, if credits
- * are owed and nothing has carried them. So a message that goes inline waits for what is under way
- * already, at most limits.link_bytes, and for nobody's turn. Should such messages leave by
- * reference no room in the queue, or no credits, they pause after a quarter of its depth until one
+ * bytes that go inline or are short, offsets that the peer needs; then the other bytes in turns
+ * (deficit round robin, a chunk at a time), as far as the caps of bytes allow; at last CREDIT, if
+ * credits are owed and nothing has carried them. So a short message waits for what is under way
+ * already, at most limits.link_bytes and half a chunk, and for nobody's turn. Nor can short
+ * messages starve a stream: should they leave it no room in the queue, or no credits, they pause
+ * after a quarter of the depth, and those by reference after a chunk's worth of bytes, until one
  * chunk went.
  *
  * Within a lane the order is: words, bytes, the end when the last byte was told, LANE_DONE.
@@ -34,6 +35,10 @@
  * All that link_send_next() gives is taken as posted, in that order, chained or not. The last is
  * signalled, and so is each that ends half a chunk by reference, so that room comes back steadily.
  */
+
+/* A message of up to this part of a chunk goes at once, inline or not. Chosen: 4 KiB, which a chunk
+ * of 64 KiB delays more than they delay it. */
+#define LINK_SHORT_DIVISOR 16u
 
 /* Most work requests of one message: a chunk cut where the ring here wraps and where that of the
  * peer does, and its CDC. An array for link_send_next() has at least so many. */
@@ -76,7 +81,8 @@ struct link_counts {
 struct link_send {
 	struct link_flow flow;
 	struct list urgent, bulk; /* lanes */
-	uint32_t small_run; /* messages inline since one by reference was refused; 0: none was */
+	uint32_t small_run;	  /* messages at once since a chunk was refused; 0: none was */
+	uint32_t short_run; /* bytes at once by reference since a chunk went, while one waits */
 	bool must_ask, must_answer, must_leave, has_left;
 	uint32_t ask_number, answer_number;
 	struct link_counts counts;

@@ -152,7 +152,7 @@ static const struct link_limits usual = {
 };
 
 /* A ping-pong of 64 bytes on lane 0, beside @bulks streams. */
-static void usual_plan(struct world_plan *plan, uint32_t bulks)
+static void usual_plan(struct world_plan *plan, uint32_t bulks, uint32_t inline_bytes)
 {
 	*plan = (struct world_plan){
 		.seed = 1,
@@ -165,6 +165,8 @@ static void usual_plan(struct world_plan *plan, uint32_t bulks)
 		.cut_tick = UINT64_MAX,
 		.still_ticks = 100000,
 	};
+	for (unsigned int side = 0; side < 2; side++)
+		plan->limits[side].inline_bytes = inline_bytes;
 	for (unsigned int i = 0; i <= bulks; i++) {
 		typeof(plan->lane[0]) *lane = &plan->lane[i];
 
@@ -194,7 +196,7 @@ static bool one_work_request_per_message(void)
 	uint64_t wrs = 0, messages = 0, alone = 0;
 	struct world_plan plan;
 
-	usual_plan(&plan, 0);
+	usual_plan(&plan, 0, usual.inline_bytes);
 	CASE_REQUIRE(world_run(&plan), "ping-pong: %s\n", world.fault);
 	for (unsigned int side = 0; side < 2; side++) {
 		const struct link_counts *counts = &world.end[side].send.counts;
@@ -212,12 +214,12 @@ static bool one_work_request_per_message(void)
 }
 
 /* And streams share: the first is done when the last has not much more to do. */
-static bool four_chunks_at_most(uint32_t bulks)
+static bool four_chunks_at_most(uint32_t bulks, uint32_t inline_bytes)
 {
 	uint64_t chunk, slowest = 0, first = UINT64_MAX, last = 0;
 	struct world_plan plan;
 
-	usual_plan(&plan, bulks);
+	usual_plan(&plan, bulks, inline_bytes);
 	CASE_REQUIRE(world_run(&plan), "%u streams: %s\n", bulks, world.fault);
 	chunk = LINK_CHUNK_BYTES / plan.rate;
 	for (unsigned int side = 0; side < 2; side++)
@@ -320,7 +322,7 @@ int main(int argc, char **argv)
 	}
 	signal(SIGSEGV, on_crash);
 	signal(SIGABRT, on_crash);
-	printf("1..%d\n", cover ? 5 : 4);
+	printf("1..%d\n", cover ? 7 : 6);
 	fflush(stdout);
 	if (kept)
 		ok = run_kept(kept, &done);
@@ -330,9 +332,11 @@ int main(int argc, char **argv)
 	if (!tap(1, ok, "no seed finds a fault"))
 		return 1;
 	ok &= tap(2, one_work_request_per_message(), "one work request per message of 64 bytes");
-	ok &= tap(3, four_chunks_at_most(1), "four chunks beside one stream");
-	ok &= tap(4, four_chunks_at_most(8), "four chunks beside eight streams");
+	ok &= tap(3, four_chunks_at_most(1, 236), "four chunks beside one stream");
+	ok &= tap(4, four_chunks_at_most(8, 236), "four chunks beside eight streams");
+	ok &= tap(5, four_chunks_at_most(1, 0), "four chunks without inline beside one stream");
+	ok &= tap(6, four_chunks_at_most(8, 0), "four chunks without inline beside eight streams");
 	if (cover)
-		ok &= tap(5, report(), "all of it was seen");
+		ok &= tap(7, report(), "all of it was seen");
 	return !ok;
 }

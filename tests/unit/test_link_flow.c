@@ -122,12 +122,14 @@ TAP_CASE(bytes_are_capped_for_the_link_and_the_lane)
 	static struct link_lane a, b;
 
 	link_flow_init(&flow, &usual, notes);
-	CHECK(link_flow_may_bytes(&flow, &a, 2 * LINK_CHUNK_BYTES));
-	CHECK(!link_flow_may_bytes(&flow, &a, 2 * LINK_CHUNK_BYTES + 1));
+	CHECK(link_flow_may_bytes(&flow, &a, LINK_USE_BULK, 2 * LINK_CHUNK_BYTES));
+	CHECK(!link_flow_may_bytes(&flow, &a, LINK_USE_BULK, 2 * LINK_CHUNK_BYTES + 1));
 	link_flow_post(&flow, &a, 2 * LINK_CHUNK_BYTES);
-	CHECK(!link_flow_may_bytes(&flow, &a, 1));
-	CHECK(link_flow_may_bytes(&flow, &b, LINK_CHUNK_BYTES));
-	CHECK(!link_flow_may_bytes(&flow, &b, LINK_CHUNK_BYTES + 1));
+	CHECK(!link_flow_may_bytes(&flow, &a, LINK_USE_BULK, 1));
+	CHECK(link_flow_may_bytes(&flow, &a, LINK_USE_SMALL, LINK_CHUNK_BYTES / 2));
+	CHECK(!link_flow_may_bytes(&flow, &a, LINK_USE_SMALL, LINK_CHUNK_BYTES / 2 + 1));
+	CHECK(link_flow_may_bytes(&flow, &b, LINK_USE_BULK, LINK_CHUNK_BYTES));
+	CHECK(!link_flow_may_bytes(&flow, &b, LINK_USE_BULK, LINK_CHUNK_BYTES + 1));
 }
 
 TAP_CASE(a_peer_that_ignores_credits_is_found_out)

@@ -215,7 +215,7 @@ TAP_CASE(small_messages_do_not_starve_a_stream)
 	/* The queue is full but for what a stream may not have. */
 	while (link_flow_may(&ours.flow, LINK_USE_BULK, 2))
 		link_flow_post(&ours.flow, NULL, 0);
-	link_send_offsets(&ours, &other, ring_off(1000), ring_off(0));
+	link_send_offsets(&ours, &other, ring_off(10000), ring_off(0));
 	for (int i = 0; i < 200; i++) {
 		ours.flow.credits = CREDITS;
 		link_send_offsets(&ours, &lane, ring_off(lane.prod.v + 1), ring_off(0));
@@ -231,8 +231,37 @@ TAP_CASE(small_messages_do_not_starve_a_stream)
 	complete();
 	ours.flow.credits = CREDITS;
 	CHECK(next() >= 3);
-	CHECK_EQ(other.tx.prod.v, 1000);
+	CHECK_EQ(other.tx.prod.v, 10000);
 	CHECK_EQ(lane.tx.prod.v, lane.prod.v);
+}
+
+TAP_CASE(short_messages_by_reference_do_not_starve_a_stream)
+{
+	const uint32_t bytes = LINK_CHUNK_BYTES / LINK_SHORT_DIVISOR;
+	uint32_t sent = 0;
+
+	start(0);
+	link_send_word(&ours, &other, LINK_WORD_TX_START, 1);
+	CHECK_EQ(next(), 1);
+	complete();
+	/* So much is under way that a chunk has to wait, but more than a chunk may go at once. */
+	link_flow_post(&ours.flow, NULL, 2 * LINK_CHUNK_BYTES + LINK_CHUNK_BYTES / 4);
+	link_send_offsets(&ours, &other, ring_off(RING_BYTES), ring_off(0));
+	for (; sent < 30; sent++) {
+		ours.flow.credits = CREDITS;
+		lane.bytes_out = 0;
+		link_send_offsets(&ours, &lane, ring_off(lane.prod.v + bytes), ring_off(0));
+		if (!next())
+			break;
+		CHECK_EQ(hear_bytes(0, lane.tx.prod.v, CDC_F_START), LINK_TAKEN);
+		link_flow_reposted(&ours.flow, 1);
+	}
+	CHECK_EQ(sent, LINK_SHORT_DIVISOR);
+	lane.bytes_out = sent * bytes;
+	complete();
+	ours.flow.credits = CREDITS;
+	CHECK_EQ(next(), 4);
+	CHECK(wrs[0].lane == &other && wrs[2].lane == &lane);
 }
 
 TAP_CASE(updates_ride_and_go_alone_only_when_they_must)
