@@ -27,7 +27,7 @@ FUZZ_SECONDS=300
 
 # Debian packages: without the first list there is nothing to run; the others serve one thing each.
 PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libconfig-dev libjansson-dev
-	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev)
+	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libgnutls28-dev)
 EXTRA_PACKAGES=(binutils clang-14 clang-format-14)
 declare -A SUITE_PACKAGES=([model]="spin" [fuzz]="clang-14"
 	[double]="ibverbs-utils rdmacm-utils perftest"

@@ -38,6 +38,7 @@ static bool set_up(struct hand *hand, unsigned int key)
 	if (gnutls_init(&session, GNUTLS_CLIENT) < 0)
 		return false;
 	hand->session = session;
+	hand->by_key = key != 0;
 	gnutls_priority_set_direct(session, key ? PRIORITY_KEY : PRIORITY_TRUST, NULL);
 	gnutls_transport_set_int(session, hand->fd);
 	gnutls_handshake_set_timeout(session, SHUNTD_WAIT_MS);
@@ -57,10 +58,8 @@ static bool set_up(struct hand *hand, unsigned int key)
 
 static void release(struct hand *hand)
 {
-	bool by_key = gnutls_auth_client_get_type(hand->session) == GNUTLS_CRD_PSK;
-
 	gnutls_deinit(hand->session);
-	if (by_key)
+	if (hand->by_key)
 		gnutls_psk_free_client_credentials(hand->credentials);
 	else
 		gnutls_certificate_free_credentials(hand->credentials);

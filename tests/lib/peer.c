@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "os/clock.h"
@@ -135,6 +136,8 @@ static long number_in(const json_t *object, const char *key)
 {
 	const json_t *value = json_object_get(object, key);
 
+	if (json_is_boolean(value))
+		return json_is_true(value);
 	return json_is_integer(value) ? (long)json_integer_value(value) : -1;
 }
 
@@ -207,7 +210,13 @@ bool peer_await_total(const struct shuntd *daemon, const char *key, long want)
 
 int hand_connect(unsigned int from, unsigned int to)
 {
+	const struct timeval limit = {.tv_sec = SHUNTD_WAIT_MS / 1000};
 	const struct sockaddr_in addr = address_of(to, 7609);
+	int fd = connect_from(from, &addr);
 
-	return connect_from(from, &addr);
+	if (fd >= 0) {
+		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+		setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	}
+	return fd;
 }

@@ -50,6 +50,7 @@ bool peer_await_total(const struct shuntd *daemon, const char *key, long want);
 struct hand {
 	int fd;
 	void *session, *credentials;
+	bool by_key;
 	uint8_t in[4 * PEER_FRAME_MAX];
 	size_t in_len;
 };
