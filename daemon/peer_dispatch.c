@@ -28,13 +28,11 @@ static bool uuid_is_taken(const struct peer_session *session)
 	return false;
 }
 
-/* Of the two sessions with one host, both UP: that which stays. */
+/* Of two crossing sessions with one host, both UP: that which stays. */
 static struct peer_session *winner(struct peer_session *old, struct peer_session *new)
 {
 	bool lower_is_ours = memcmp(new->peers->uuid, new->hello.uuid, PEER_UUID_BYTES) < 0;
 
-	if (!same_uuid(old, new) || old->dialled == new->dialled)
-		return new;
 	return new->dialled == lower_is_ours ? new : old;
 }
 
@@ -52,17 +50,15 @@ static void session_up(struct peer_session *session)
 		       peers->server->conf.peer_ping_ms / 2 + 1);
 	if (host->dial == session)
 		host->dial = NULL;
-	if (old) {
-		enum peer_bye why = same_uuid(old, session) && old->dialled != session->dialled
-					    ? PEER_BYE_CROSSED
-					    : PEER_BYE_REPLACED;
-
-		peers->crossed += why == PEER_BYE_CROSSED;
+	if (old && same_uuid(old, session) && old->dialled != session->dialled) {
+		peers->crossed++;
 		if (winner(old, session) == old) {
-			peer_session_bye(session, why);
+			peer_session_leave(session, PEER_BYE_CROSSED);
 			return;
 		}
-		peer_session_bye(old, why);
+		peer_session_leave(old, PEER_BYE_CROSSED);
+	} else if (old) {
+		peer_session_bye(old, PEER_BYE_REPLACED);
 	}
 	session->up_ns = clock_now_ns();
 	log_info("peer %s: session up, %s, %s", peer_address_text(&session->remote, text),
@@ -152,6 +148,17 @@ static void for_the_user(struct peer_session *session, const struct peer_msg *ms
 		decline(session, msg);
 }
 
+/* What the peer has sent before our goodbye reached it. */
+static void last_words(struct peer_session *session, const struct peer_msg *msg)
+{
+	if (msg->type == PEER_OFFER)
+		peer_offer_received(session, &msg->u.offer);
+	else if (msg->type == PEER_WITHDRAW)
+		peer_offer_withdrawn(session, msg->u.withdraw.id);
+	else if (msg->type == PEER_REFUSE)
+		peer_offer_refused(session, &msg->u.refuse);
+}
+
 void peer_dispatch(struct peer_session *session, const struct peer_msg *msg)
 {
 	const struct peer_msg pong = {.type = PEER_PONG, .u.ping = msg->u.ping};
@@ -162,6 +169,10 @@ void peer_dispatch(struct peer_session *session, const struct peer_msg *msg)
 	}
 	if (msg->type == PEER_BYE) {
 		on_bye(session, msg->u.bye.why);
+		return;
+	}
+	if (session->phase == PEER_LEAVING) {
+		last_words(session, msg);
 		return;
 	}
 	if (session->phase != PEER_UP) {

@@ -68,7 +68,7 @@ void peer_host_free(struct peer_host *host)
 /* Whether nothing refers to @host, so that it may be forgotten. */
 static bool is_idle(const struct peer_host *host)
 {
-	return !host->session && !host->dial && list_is_empty(&host->offers) &&
+	return !host->session && !host->dial && !host->n_leaving && list_is_empty(&host->offers) &&
 	       list_is_empty(&host->claims);
 }
 
@@ -107,6 +107,7 @@ static struct peer_host *add_host(struct peers *peers, const struct host_key *ke
 		return NULL;
 	host->peers = peers;
 	host->key = *key;
+	host->serial = ++peers->serial;
 	list_init(&host->link);
 	list_init(&host->offers);
 	list_init(&host->claims);

@@ -60,7 +60,7 @@ static void send_offer(struct own_offer *own, struct peer_session *session)
 	offer->sent_syn = (uint8_t)facts.syn_bias;
 	offer->ring_bytes = server->conf.ring_bytes;
 	offer->epoch = end->next_epoch;
-	own->sent_on = session->serial;
+	own->sent_to = session->host->serial;
 	session->counts.offers_sent++;
 	peer_session_send(session, &msg);
 }
@@ -96,7 +96,7 @@ static void match(struct own_offer *own, struct peer_claim *claim, struct peer_s
 
 	free_claim(claim);
 	/* The other daemon has to judge as well. */
-	if (own->sent_on == 0)
+	if (own->sent_to == 0)
 		send_offer(own, session);
 	own->matched = true;
 	reason = pair_read(end, &facts);
@@ -148,7 +148,7 @@ void peers_offer(struct peers *peers, struct end *end)
 	session = session_of(claim ? claim->host : host);
 	if (session)
 		send_offer(own, session);
-	if (claim && session && session->phase == PEER_UP && own->sent_on)
+	if (claim && session && session->phase == PEER_UP && own->sent_to)
 		match(own, claim, session);
 	else if (!session)
 		peer_host_want(host);
@@ -159,7 +159,7 @@ void peers_withdraw(struct end *end)
 	struct own_offer *own = end->offer;
 	struct peer_session *session = session_of(own->host);
 	const struct peer_msg msg = {.type = PEER_WITHDRAW, .u.withdraw = {.id = own->id}};
-	bool has_it = session && own->sent_on == session->serial && !own->matched;
+	bool has_it = session && own->sent_to == session->host->serial && !own->matched;
 
 	free_offer(own);
 	if (has_it)
@@ -170,7 +170,7 @@ enum reason peers_wait_reason(const struct end *end)
 {
 	const struct own_offer *own = end->offer;
 
-	return own && own->sent_on == 0 && !session_of(own->host) ? REASON_NO_PEER_DAEMON
+	return own && own->sent_to == 0 && !session_of(own->host) ? REASON_NO_PEER_DAEMON
 								  : REASON_PEER_UNKNOWN;
 }
 
@@ -183,7 +183,7 @@ void peer_offers_send(struct peer_host *host)
 		struct own_offer *own = list_entry(node, struct own_offer, link);
 
 		/* It has waited for the session; now it waits for the other end. */
-		if (own->sent_on == 0)
+		if (own->sent_to == 0)
 			loop_set_timer(&host->peers->server->loop, &own->end->timer,
 				       host->peers->server->conf.offer_wait_ms);
 		send_offer(own, session);
@@ -287,7 +287,9 @@ void peer_offer_received(struct peer_session *session, const struct peer_offer *
 		return;
 	}
 	end = registry_opposite(&peers->server->registry, &mirror);
-	if (end && end->dup >= 0 && end->offer)
+	/* A session that is leaving carries no answers: its successor does. */
+	session = session_of(session->host);
+	if (session && end && end->dup >= 0 && end->offer)
 		match(end->offer, claim, session);
 }
 
@@ -313,7 +315,7 @@ bool peer_offer_refused(struct peer_session *session, const struct peer_refuse *
 
 	session->counts.refusals_received++;
 	/* Of this peer's only: whoever was not offered it has no say. */
-	if (!own || own->sent_on != session->serial)
+	if (!own || own->sent_to != session->host->serial)
 		return false;
 	/* Nobody far away decides that a connection of ours stays on TCP for good. */
 	pair_refuse(own->end, reason_passes(reason) ? reason : REASON_PEER_LEFT);

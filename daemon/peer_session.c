@@ -60,18 +60,27 @@ static void leave_host(struct peer_session *session)
 	}
 }
 
-void peer_session_doom(struct peer_session *session)
+/* The user has nothing to do with it any more. */
+static void tell_down(struct peer_session *session)
 {
 	struct peers *peers = session->peers;
 
+	if (session->announced && peers->user.down)
+		peers->user.down(peers->user.ctx, session);
+	session->announced = false;
+}
+
+void peer_session_doom(struct peer_session *session)
+{
 	if (session->phase == PEER_DOOMED)
 		return;
+	if (session->phase == PEER_LEAVING)
+		session->host->n_leaving--;
 	session->phase = PEER_DOOMED;
 	loop_remove(&session->source);
 	peer_session_proven(session);
 	leave_host(session);
-	if (session->announced && peers->user.down)
-		peers->user.down(peers->user.ctx, session);
+	tell_down(session);
 	loop_defer(loop_of(session), &session->doom);
 }
 
@@ -116,6 +125,20 @@ void peer_session_bye(struct peer_session *session, enum peer_bye why)
 	if (why && (session->phase == PEER_HELLOING || session->phase == PEER_UP))
 		peer_session_send(session, &msg);
 	peer_session_doom(session);
+}
+
+void peer_session_leave(struct peer_session *session, enum peer_bye why)
+{
+	const struct peer_msg msg = {.type = PEER_BYE, .u.bye = {.why = (uint16_t)why}};
+
+	peer_session_send(session, &msg);
+	if (session->phase != PEER_UP)
+		return;
+	session->phase = PEER_LEAVING;
+	session->host->n_leaving++;
+	tell_down(session);
+	loop_set_timer(loop_of(session), &session->timer,
+		       session->peers->server->conf.peer_handshake_ms);
 }
 
 void peer_session_cut(struct peer_session *session, enum peer_complaint kind, enum peer_bye why,
@@ -272,6 +295,9 @@ static void on_timer(struct timer *timer)
 		break;
 	case PEER_UP:
 		look_at_silence(session);
+		break;
+	case PEER_LEAVING:
+		peer_session_doom(session);
 		break;
 	default:
 		if (session->dialled)

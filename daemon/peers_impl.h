@@ -23,11 +23,13 @@
  *	dialled   DIALLING ──connected──┐
  *	accepted                        v
  *	                            HANDSHAKE ──TLS done──> HELLO ──its hello──> UP
- *	from everywhere: error, time limit, goodbye ──> DOOMED, freed when the callback has returned
+ *	UP ──another stays──> LEAVING
+ *	from everywhere: error, time limit, goodbye ──> DOOMED, freed behind the callback
  *
  * A session becomes its host's when it is UP. If two daemons dial each other at once there are two:
- * that which the lower UUID dialled stays. An older one of the same direction, or of an earlier run
- * of the other daemon, gives way to the newer one.
+ * that which the lower UUID dialled stays. The other is LEAVING: we have said goodbye, and read
+ * what the peer sent before it heard that, so that no offer or answer is lost. An older one of the
+ * same direction, or of an earlier run of the other daemon, gives way to the newer one.
  */
 
 /* Why something of a peer was refused or cut off: one limit of log lines for each. */
@@ -46,6 +48,7 @@ enum peer_phase {
 	PEER_HANDSHAKE,
 	PEER_HELLOING,
 	PEER_UP,
+	PEER_LEAVING,
 	PEER_DOOMED,
 };
 
@@ -64,10 +67,12 @@ struct peer_host {
 	struct peers *peers;
 	struct list link; /* peers->hosts, the one used last at the end */
 	struct host_key key;
+	uint64_t serial;
 	struct peer_address local, remote; /* to dial: from, to; ports 0 */
 	const struct peer_rule *rule;
 	struct peer_session *session; /* UP; NULL: none */
 	struct peer_session *dial;    /* on its way; NULL: none */
+	uint32_t n_leaving;	      /* sessions LEAVING */
 	bool is_ours;		      /* the address is this host's own */
 	uint64_t known_ns;	      /* when that was found out */
 	uint32_t failures;	      /* calls in a row that failed */
@@ -85,7 +90,7 @@ struct own_offer {
 	struct peer_host *host;
 	struct end *end;
 	uint64_t id;
-	uint64_t sent_on; /* serial of the session that has it; 0: none */
+	uint64_t sent_to; /* serial of the host that has it; 0: none */
 	bool matched;	  /* the other daemon has used it up, or will */
 };
 
@@ -196,6 +201,10 @@ __attribute__((format(printf, 4, 5))) void peer_session_cut(struct peer_session 
 							    enum peer_complaint kind,
 							    enum peer_bye why, const char *format,
 							    ...);
+
+/* As peer_session_bye(), for one that is UP: what the peer has sent before it hears of it counts.
+ */
+void peer_session_leave(struct peer_session *session, enum peer_bye why);
 
 /* It has ended by itself or by the network: no fault, but news if it was up. @why: for people. */
 void peer_session_lost(struct peer_session *session, const char *why);

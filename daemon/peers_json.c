@@ -80,7 +80,7 @@ static json_t *session_json(const struct peer_session *session)
 	static const char *const states[] = {
 		[PEER_DIALLING] = "dialling", [PEER_HANDSHAKE] = "handshake",
 		[PEER_HELLOING] = "hello",    [PEER_UP] = "up",
-		[PEER_DOOMED] = "ending",
+		[PEER_LEAVING] = "leaving",   [PEER_DOOMED] = "ending",
 	};
 	const struct peer_host *host = session->host;
 	bool up = session->phase == PEER_UP;
