@@ -4,6 +4,7 @@
 
 #include "client/demote.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/turn.h"
 #include "client/wait.h"
@@ -55,6 +56,8 @@ static int step_tx(struct sock *sock, struct wait_for *ret_wait)
 	while ((route == TX_VIA_STOP || route == TX_VIA_BACKLOG) && turn_backlog(sock, route) == 0);
 	/* The caller, or whoever gets the socket, sends on TCP without asking again. */
 	rc = route < 0 ? route : lane_tx_leave(&sock->lane);
+	if (rc == 1)
+		remote_tx_over(sock);
 	if (rc)
 		return rc;
 	wait_enter(sock, ret_wait, WAKE_ALL, route == TX_VIA_BACKLOG ? POLLOUT : 0, true);
@@ -168,6 +171,7 @@ void demote_reset_locked(struct sock *sock, enum reason reason)
 		return;
 	/* Sends RST, wakes every sleeper, and leaves ECONNRESET on the socket. */
 	sys_connect(sock->fd, &unspec, sizeof(unspec));
+	demote_guard(sock, false); /* the program may connect it again */
 	sock_ring_all(sock);
 	sock->report_due = true;
 }
@@ -183,15 +187,24 @@ void demote_reset(struct sock *sock, enum reason reason)
 		promote_report(sock);
 }
 
-void demote_guard_backlog(struct sock *sock, bool on)
+bool demote_guard(struct sock *sock, bool on)
 {
-	struct linger guard = {.l_onoff = 1, .l_linger = 0};
-	socklen_t len = sizeof(sock->linger);
+	const struct linger guard = {.l_onoff = 1, .l_linger = 0};
+	struct sock_shared *sh = sock->sh;
+	socklen_t len = sizeof(sh->linger);
 
-	if (on == sock->linger_guarded)
-		return;
-	if (on && sys_getsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &sock->linger, &len))
-		return;
-	sys_setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, on ? &guard : &sock->linger, sizeof(guard));
-	sock->linger_guarded = on;
+	if (on == (bool)sh->linger_guarded)
+		return true;
+	if (on && sys_getsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &sh->linger, &len))
+		return false;
+	/* A sibling that takes over from here finds the program's value in its place. */
+	if (on)
+		sh->linger_guarded = true;
+	if (sys_setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, on ? &guard : &sh->linger,
+			   sizeof(guard))) {
+		sh->linger_guarded = !on;
+		return false;
+	}
+	sh->linger_guarded = on;
+	return true;
 }

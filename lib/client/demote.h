@@ -35,7 +35,8 @@ void demote_reset(struct sock *sock, enum reason reason);
 void demote_reset_locked(struct sock *sock, enum reason reason);
 
 /*
- * While bytes of the ring wait to go to TCP (@on), a death of this process must reach the peer as a
- * reset, never as the clean end of a short stream. Transmit lock.
+ * While bytes of the ring wait to go to TCP, or are on their way between hosts (@on), a death must
+ * reach the peer as a reset, never as the clean end of a short stream: SO_LINGER is {1, 0}, and the
+ * program's own value is kept aside. Transmit lock. Whether it is so.
  */
-void demote_guard_backlog(struct sock *sock, bool on);
+bool demote_guard(struct sock *sock, bool on);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 
+#include "base/util.h"
 #include "client/cancel.h"
 #include "client/epoll.h"
 #include "client/epset.h"
 #include "client/fdtable.h"
 #include "client/kick.h"
 #include "client/ready.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/signal.h"
 #include "client/spin.h"
@@ -77,7 +79,7 @@ static void look_at(struct look *look)
 	}
 	look->tcp_news &= (tcp.revents & ~(POLLOUT | POLLWRNORM)) != 0;
 	tcp.revents &= asked | POLLHUP | POLLERR | POLLNVAL;
-	look->tcp_moved = tcp.revents; /* until TCP is quiet again */
+	look->tcp_moved = tcp.revents || look->ready.fin; /* until TCP is quiet again */
 	look->got = ready_merge(look->sock, look->want, &look->ready, tcp.revents);
 }
 
@@ -269,6 +271,7 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 	int n, rc;
 
 	for (;;) {
+		remote_check();
 		if (session_calls())
 			session_poll();
 		now = deadline == WAIT_FOREVER ? 0 : clock_now_ns();
@@ -284,6 +287,7 @@ static int wait_in_set(struct epset *set, int ep, struct epoll_event *events, in
 		/* What moved while it was being armed is on the list again: do not sleep. */
 		if (n || __atomic_load_n(&set->ready_head, __ATOMIC_RELAXED))
 			ask.left_ns = 0;
+		ask.left_ns = u64_min(ask.left_ns, remote_sleep_ns());
 		inner = false;
 		rc = ask_kernel(set, &ask, events + n, max - n, &inner);
 		if (rc < 0)

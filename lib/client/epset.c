@@ -363,7 +363,8 @@ void epset_sock_closed(struct sock *sock)
 
 		/* The kernel forgets a descriptor with the last one of its socket, but the daemon
 		 * may still have one that was passed to it. */
-		if (!entry->inner && !entry->absent && sock->sh->conn.reason != REASON_NONE)
+		if (!entry->inner && !entry->absent &&
+		    (sock->sh->conn.reason != REASON_NONE || sock->sh->conn.epoch))
 			ctl_del(entry->set->epfd, entry->fd);
 		entry_drop(entry);
 	}

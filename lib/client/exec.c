@@ -53,8 +53,9 @@ static bool survives(int fd)
  * Hand @sock over from a child of vfork(): in a process with memory of its own, since the way to
  * TCP makes and drops descriptors and mappings, and the parent's notes of these must stay true.
  * It shares the halves and the state page, which is all it needs.
+ * @fd: the number under which this process still has the socket.
  */
-static int hand_over_apart(struct sock *sock)
+static int hand_over_apart(struct sock *sock, int fd)
 {
 	int status = 0;
 	pid_t pid;
@@ -64,6 +65,7 @@ static int hand_over_apart(struct sock *sock)
 	if (pid == 0) {
 		session_unlock();
 		wait_forked();
+		sock->fd = fd;
 		SYS_CALL(exit_group, -demote_handover(sock, REASON_EXEC) & 0xff);
 	}
 	session_unlock();
@@ -82,7 +84,7 @@ static int prepare_foreign(void)
 		struct sock *sock = noted_sock(fd);
 
 		if (sock && survives(fd) && sock_stage(sock) != CONN_PINNED)
-			rc = hand_over_apart(sock);
+			rc = hand_over_apart(sock, fd);
 	}
 	return rc;
 }

@@ -8,6 +8,7 @@
 #include "client/fdtable.h"
 #include "client/process.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/stream.h"
 #include "client/turn.h"
@@ -91,10 +92,13 @@ int sock_shutdown(struct sock *sock, int how)
 		/* A start that the peer has made is acknowledged before the FIN. */
 		if (turn_rx(sock))
 			demote_reset_locked(sock, REASON_LANE_CORRUPT);
-		else
+		else if (!sock->lane.remote)
 			flush_backlog(sock);
 	}
-	rc = sys_shutdown(sock->fd, how);
+	if (sock->lane.remote && sock->lane.peer && stage_on_lane(sock_stage(sock)))
+		rc = remote_shutdown(sock, how);
+	else
+		rc = sys_shutdown(sock->fd, how);
 	if (sock->lane.peer && stage_on_lane(sock_stage(sock))) {
 		sock->turn_seq = UINT64_MAX;
 		sock_ring(sock, &sock->sh->lane.tx.wake);
@@ -113,9 +117,13 @@ static void close_lane(struct sock *sock)
 	struct linger reset = {.l_onoff = 1, .l_linger = 0};
 	int unread = lane_close(&sock->lane);
 
-	flush_backlog(sock);
-	if (unread)
-		sys_setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	if (sock->lane.remote) {
+		remote_close(sock, unread);
+	} else {
+		flush_backlog(sock);
+		if (unread)
+			sys_setsockopt(sock->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	}
 	sock->sh->lane_tx_bytes += sock->sh->lane.tx.prod.v;
 	sock->sh->lane_rx_bytes += sock->sh->lane.rx.cons.v;
 	if (atomic_load(&sock->lane.peer->tx_start) != OPT_NONE)
@@ -156,6 +164,8 @@ void stream_untrack(int fd)
 		sock_free(sock); /* it was never promoted: nobody has to be told */
 		return;
 	}
+	if (sock->lane.remote && sock_sole_holder(sock))
+		remote_close_wait(sock);
 	session_lock();
 	promote_cancel(sock, REASON_CLOSED);
 	sole = sock_sole_holder(sock);

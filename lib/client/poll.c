@@ -8,6 +8,7 @@
 #include "client/fdtable.h"
 #include "client/poll.h"
 #include "client/ready.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/spin.h"
 #include "client/wait.h"
@@ -163,6 +164,7 @@ static int poll_loop(struct poll_call *call, uint64_t deadline, const sigset_t *
 	int rc, count;
 
 	for (;;) {
+		remote_check();
 		if (session_calls() || call->pending)
 			session_poll();
 		rc = ask_kernel(call, look_all(call), deadline, mask);

@@ -10,6 +10,7 @@
 #include "client/options.h"
 #include "client/ownfd.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "os/clock.h"
 #include "os/sys.h"
@@ -186,7 +187,11 @@ bool promote_unmap(struct sock *sock)
 	sock->lane = (struct lane){.st = &sock->sh->lane};
 	ownfd_close(sock->bell_own);
 	ownfd_close(sock->bell_peer);
+	ownfd_close(sock->half_own);
+	ownfd_close(sock->half_peer);
 	sock->bell_own = sock->bell_peer = -1;
+	sock->half_own = sock->half_peer = -1;
+	atomic_store(&sock->still_ns, 0);
 	return true;
 }
 
@@ -215,8 +220,9 @@ static void on_pair(struct sock *sock, const struct ctl_pair *pair, struct fd_ba
 {
 	struct ctl_msg reply = {.type = CTL_MAPPED, .token = promote_token(sock)};
 	size_t bytes = half_bytes(pair->own_ring_bytes);
+	bool remote = pair->flags & CTL_LANE_REMOTE;
+	int bell_own, bell_peer, half_own;
 	void *own;
-	int bell_own, bell_peer;
 
 	if (sock_stage(sock) != CONN_REGISTERED || !ring_size_ok(pair->own_ring_bytes) ||
 	    !ring_size_ok(pair->peer_ring_bytes) || pair->epoch <= sock->sh->conn.epoch ||
@@ -226,17 +232,22 @@ static void on_pair(struct sock *sock, const struct ctl_pair *pair, struct fd_ba
 	own = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, bag->fds[0], 0);
 	bell_own = ownfd_take(fd_bag_take(bag, 1));
 	bell_peer = ownfd_take(fd_bag_take(bag, 2));
-	if (own == MAP_FAILED || bell_own < 0 || bell_peer < 0) {
+	half_own = remote ? ownfd_take(fd_bag_take(bag, 0)) : -1;
+	if (own == MAP_FAILED || bell_own < 0 || bell_peer < 0 || (remote && half_own < 0)) {
 		if (own != MAP_FAILED)
 			munmap(own, bytes);
 		ownfd_close(bell_own);
 		ownfd_close(bell_peer);
+		ownfd_close(half_own);
 		goto refuse;
 	}
 	lock_both(sock);
 	sock->lane.own = own;
 	sock->lane.own_bytes = pair->own_ring_bytes;
 	sock->lane.peer_bytes = pair->peer_ring_bytes;
+	sock->lane.remote = remote;
+	sock->half_own = half_own;
+	atomic_store(&sock->held_by, atomic_load(&session_view.serial));
 	sock->bell_own = bell_own;
 	sock->bell_peer = bell_peer;
 	sock_apply(sock, CONN_EV_PAIR, REASON_NONE);
@@ -256,16 +267,25 @@ refuse:
 static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_bag *bag)
 {
 	size_t bytes = half_bytes(sock->lane.peer_bytes);
+	int half_peer = -1, zero = 0;
 	void *peer;
-	int zero = 0;
 
 	if (sock_stage(sock) != CONN_MAPPED || epoch->epoch != sock->sh->conn.epoch)
 		return;
-	if (memfd_check(bag->fds[0], bytes, MEMFD_SEALS_WRITERS)) {
+	/* Between hosts it is the daemon's, and its successor has to write there, too. */
+	if (memfd_check(bag->fds[0], bytes,
+			sock->lane.remote ? MEMFD_SEALS_SIZE : MEMFD_SEALS_WRITERS)) {
 		promote_cancel(sock, REASON_PROTOCOL);
 		return;
 	}
 	peer = mmap(NULL, bytes, PROT_READ, MAP_SHARED, bag->fds[0], 0);
+	if (peer != MAP_FAILED && sock->lane.remote) {
+		half_peer = ownfd_take(fd_bag_take(bag, 0));
+		if (half_peer < 0) {
+			munmap(peer, bytes);
+			peer = MAP_FAILED;
+		}
+	}
 	if (peer == MAP_FAILED) {
 		promote_cancel(sock, REASON_NO_MEMORY);
 		return;
@@ -274,6 +294,7 @@ static void on_peer(struct sock *sock, const struct ctl_epoch *epoch, struct fd_
 	sys_setsockopt(sock->fd, IPPROTO_TCP, TCP_CORK, &zero, sizeof(zero));
 	lock_both(sock);
 	sock->lane.peer = peer;
+	sock->half_peer = half_peer;
 	lane_begin(&sock->lane, epoch->epoch);
 	sock->turn_seq = UINT64_MAX;
 	sock->began_ns = clock_coarse_ns();
@@ -340,8 +361,15 @@ void promote_message(const struct ctl_msg *msg, struct fd_bag *bag)
 	case CTL_DEMOTE:
 		demote_leave(sock, msg->u.demote.reason);
 		break;
+	case CTL_REGISTERED:
+		/* The answer to ADOPT, of a lane between hosts: the daemon has all that it needs.
+		 */
+		if (msg->u.registered.held && sock->lane.remote &&
+		    msg->u.registered.epoch == sock->sh->conn.epoch)
+			atomic_store(&sock->held_by, atomic_load(&session_view.serial));
+		break;
 	default:
-		break; /* REGISTERED: nothing to do */
+		break;
 	}
 }
 
@@ -376,6 +404,9 @@ static void report_locked(struct sock *sock)
 	struct ctl_msg msg = {.token = promote_token(sock)};
 
 	if (!atomic_exchange(&sock->report_due, false) || !atomic_load(&session_view.page))
+		return;
+	/* Between hosts a lane that is closed is not drained: the daemon goes on with it. */
+	if (sock->lane.remote && sock_stage(sock) == CONN_CLOSED)
 		return;
 	lock_both(sock);
 	if (!stage_on_lane(sock_stage(sock)) && sock->sh->conn.epoch)
@@ -413,6 +444,8 @@ uint32_t promote_adopt(uint32_t from)
 
 	for (uint32_t i = from; (sock = sock_at(i)); i++) {
 		struct ctl_msg msg = {.type = CTL_ADOPT, .token = promote_token(sock)};
+		bool remote = sock->lane.remote;
+		int fds[5] = {sock->fd};
 
 		if (!sock->live || !sock->lane.own || !stage_on_lane(sock_stage(sock))) {
 			sock->report_due = false; /* this daemon has not heard of it */
@@ -422,8 +455,15 @@ uint32_t promote_adopt(uint32_t from)
 		msg.u.adopt.fd = sock->fd;
 		msg.u.adopt.epoch = sock->sh->conn.epoch;
 		msg.u.adopt.totals = totals_of(sock);
+		if (remote) {
+			msg.u.adopt.flags = CTL_LANE_REMOTE;
+			fds[1] = sock->half_own;
+			fds[2] = sock->half_peer;
+			fds[3] = sock->bell_own;
+			fds[4] = sock->bell_peer;
+		}
 		unlock_both(sock);
-		if (session_send_locked(&msg, sock->fd))
+		if (session_send_fds_locked(&msg, fds, remote ? 5 : 1))
 			return i;
 		atomic_store(&session_view.adopt_last, msg.token);
 	}
@@ -442,6 +482,8 @@ int promote_session_lost(void)
 		if (stage_on_lane(sock_stage(sock))) {
 			sock_lock_tx(sock);
 			lanes |= sock->lane.own != NULL;
+			if (atomic_load(&sock->held_by) == atomic_load(&session_view.serial))
+				remote_watch(sock);
 			bell_ring(sock->bell_own); /* nobody may sleep for long now */
 			sock_unlock_tx(sock);
 		}

@@ -2,6 +2,7 @@
 #include <errno.h>
 
 #include "client/ready.h"
+#include "client/remote.h"
 #include "client/turn.h"
 #include "os/syswait.h"
 #include "os/tcp.h"
@@ -12,12 +13,35 @@
  * writer that is woken for a few bytes would only be woken again. */
 #define READY_SPACE_SHARE 4
 
+/* What TCP has to say of its end. */
+static short tcp_end(const struct sock *sock)
+{
+	struct pollfd tcp = {.fd = sock->fd, .events = POLLRDHUP};
+
+	return sys_poll(&tcp, 1, 0) > 0 ? tcp.revents : 0;
+}
+
+/*
+ * The route of the own direction. Between hosts a FIN ends the segment, and is nothing to wait for
+ * behind it: what is waited for then is the daemons' word. Transmit lock.
+ */
+static int route_tx(struct sock *sock, struct lane_plan *ret_plan)
+{
+	struct lane *lane = &sock->lane;
+	int route = lane_tx_route(lane, lane->own_bytes, ret_plan);
+
+	if (route != TX_VIA_WAIT || !lane->remote || lane->st->tx.fin || !tcp_end(sock))
+		return route;
+	lane_tx_fin(lane);
+	return lane_tx_route(lane, lane->own_bytes, ret_plan);
+}
+
 /* Transmit lock. */
 static void look_tx(struct sock *sock, struct ready *ready)
 {
 	struct lane_plan plan;
 
-	switch (lane_tx_route(&sock->lane, sock->lane.own_bytes, &plan)) {
+	switch (route_tx(sock, &plan)) {
 	case TX_VIA_RING:
 		if (plan.limit >= sock->lane.own_bytes / READY_SPACE_SHARE) {
 			ready->now |= READY_OUT;
@@ -25,13 +49,33 @@ static void look_tx(struct sock *sock, struct ready *ready)
 		}
 		break;
 	case TX_VIA_WAIT:
+		if (sock->lane.remote && atomic_load(&sock->sh->tx_shut)) {
+			ready->now |= READY_OUT; /* a write fails at once */
+			return;
+		}
 		break;
 	default: /* TCP takes the next byte, or says what is wrong */
 		ready->ask |= READY_OUT;
 		return;
 	}
 	ready->kinds |= WAKE_SPACE;
-	ready->ask |= sock->sh->lane.rx.phase == RX_ENDED ? 0 : POLLRDHUP;
+	if (sock->sh->lane.rx.phase != RX_ENDED && !(sock->lane.remote && sock->sh->lane.tx.fin))
+		ready->ask |= POLLRDHUP;
+}
+
+/* The ring of another host is empty: has the stream ended? Receive lock. */
+static void look_end(struct sock *sock, struct ready *ready)
+{
+	short tcp = tcp_end(sock);
+
+	ready->ring = true;
+	ready->ask |= POLLRDHUP;
+	if (!tcp)
+		return;
+	if (lane_rx_eof(&sock->lane) == LANE_EOF_WAIT && !(tcp & POLLERR))
+		ready->fin = true;
+	else
+		ready->now |= READY_IN; /* bytes, the end, or an error: the call will find it */
 }
 
 /* Receive lock. */
@@ -46,6 +90,8 @@ static void look_rx(struct sock *sock, struct ready *ready)
 	ready->kinds |= WAKE_DATA;
 	if (route == RX_VIA_RING || atomic_load(&sock->sh->rx_shut))
 		ready->now |= READY_IN;
+	else if (route == RX_VIA_WAIT && sock->lane.remote)
+		look_end(sock, ready);
 	else if (route == RX_VIA_WAIT)
 		ready->ask |= POLLRDHUP;
 	else
@@ -70,6 +116,7 @@ void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_re
 				look_tx(sock, &ready);
 			if (events & READY_IN)
 				look_rx(sock, &ready);
+			remote_watch(sock);
 			due = !due && (turn_due_tx(sock) || turn_due_rx(sock));
 			sock_ring(sock, &sock->sh->lane.tx.wake);
 			sock_ring(sock, &sock->sh->lane.rx.wake);
@@ -91,7 +138,12 @@ void ready_look(struct sock *sock, short events, bool hold, struct ready *ret_re
 	}
 	if (on_lane) {
 		ready.now &= events;
+		if (sock->lane.remote && atomic_load(&sock->sh->tx_shut) &&
+		    atomic_load(&sock->sh->rx_shut))
+			ready.now |= POLLHUP; /* TCP may not be shut yet */
 		ready.ask |= events & ~(READY_IN | READY_OUT);
+		if (ready.fin) /* nothing but the ring's end makes that news */
+			ready.ask &= ~POLLRDHUP;
 		ready.kinds |= WAKE_DATA; /* a change of state is told to both kinds */
 	} else {
 		ready.ask = events;
@@ -111,8 +163,11 @@ short ready_merge(struct sock *sock, short events, const struct ready *ready, sh
 		sys_poll(&fd, 1, 0);
 		return (short)(fd.revents | ready->now);
 	}
-	/* Behind a FIN there is something to read: ring bytes, or the end of the stream. */
-	if (tcp & POLLRDHUP)
+	/* Behind a FIN there is something to read: ring bytes, or the end of the stream. Between
+	 * hosts the next look says which. */
+	if (ready->ring)
+		tcp &= ~POLLRDHUP;
+	else if (tcp & POLLRDHUP)
 		tcp |= events & READY_IN;
 	return (short)(ready->now | (tcp & events));
 }

@@ -16,6 +16,8 @@ struct ready {
 	unsigned int kinds; /* wake_kinds to arm before sleeping; 0: the lane has no part in it */
 	bool held;	    /* the halves stay mapped until ready_release() */
 	bool counted;	    /* no byte comes by a ring until ready_release() */
+	bool ring;	    /* between hosts: the ring is empty, and says itself when it ends */
+	bool fin;	    /* … and TCP has ended before it has */
 	uint32_t gen;
 	struct wake_mark mark;
 };

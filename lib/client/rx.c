@@ -6,6 +6,7 @@
 #include "client/demote.h"
 #include "client/io.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/stream.h"
 #include "client/turn.h"
@@ -26,6 +27,7 @@
 #define RX_RETRY (-ESTALE)
 #define RX_ENOUGH (-EALREADY) /* the call has bytes, and no more are ready */
 #define RX_PLAIN (-ECANCELED) /* the rest is plain TCP's */
+#define RX_FIN (-EOVERFLOW)   /* TCP has ended; between hosts, the ring may not have */
 
 /* Receive at most @limit bytes from TCP without blocking. */
 static ssize_t rx_kernel(struct sock *sock, struct io *io, int flags, uint64_t limit)
@@ -76,6 +78,8 @@ static ssize_t rx_end(struct sock *sock, ssize_t n)
 		return n;
 	case LANE_EOF_TCP:
 		return n;
+	case LANE_EOF_WAIT:
+		return n ? n : RX_FIN;
 	default:
 		return -EBADMSG;
 	}
@@ -153,7 +157,7 @@ static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 	/* Room is given back in pieces; a peek gives none back and shows all there is. */
 	uint64_t want = io->left < RX_CHUNK_BYTES || (flags & MSG_PEEK) ? io->left : RX_CHUNK_BYTES;
 	uint64_t consumed;
-	ssize_t n;
+	ssize_t n = RX_WAIT;
 	int route;
 
 	if (!sock->lane.peer || !stage_on_lane(sock_stage(sock)))
@@ -196,10 +200,11 @@ static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 			return 0;
 		if (!try->blocks) {
 			n = rx_probe(sock);
-			if (n != RX_WAIT)
+			if (n != RX_WAIT && n != RX_FIN)
 				return n;
 		}
-		wait_enter(sock, ret_wait, WAKE_DATA, POLLRDHUP, true);
+		remote_watch(sock);
+		wait_enter(sock, ret_wait, WAKE_DATA, n == RX_FIN ? 0 : POLLRDHUP, true);
 		return RX_WAIT;
 	default:
 		return -EBADMSG;

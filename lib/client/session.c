@@ -224,6 +224,7 @@ static int session_welcome(const struct ctl_welcome *welcome, struct fd_bag *bag
 	atomic_store(&session_view.adopt_last, 0);
 	atomic_store(&session_view.adopt_next, 0);
 	atomic_store(&session_view.page, page);
+	atomic_fetch_add(&session_view.serial, 1);
 	atomic_store(&session_view.lost, 0);
 	session_adopt();
 	return 0;

@@ -35,6 +35,7 @@ struct session_view {
 	_Atomic uint64_t next_try_ns; /* no attempt to connect before */
 	_Atomic uint32_t adopt_next;  /* index of the next lane to tell of, or PROMOTE_ADOPTED */
 	_Atomic uint64_t adopt_last;  /* token of the last one told of, until answered; else 0 */
+	_Atomic uint32_t serial;      /* of the session; moves with each WELCOME */
 };
 
 extern struct session_view session_view;

@@ -127,6 +127,9 @@ struct sock *sock_new(int fd)
 	sock->n_fds = 1;
 	sock->fd = fd;
 	sock->bell_own = sock->bell_peer = -1;
+	sock->half_own = sock->half_peer = -1;
+	atomic_store(&sock->held_by, 0);
+	atomic_store(&sock->still_ns, 0);
 	sock->turn_seq = 0;
 	sock->entries = NULL;
 	atomic_store(&sock->tx_again, 0);
@@ -136,7 +139,6 @@ struct sock *sock_new(int fd)
 	sock->spin = (struct spin_memory){0};
 	sock->pace = (struct pace){0};
 	sock->report_due = false;
-	sock->linger_guarded = false;
 	sock->reserved_bytes = sock->peeked_bytes = 0;
 	atomic_store(&sock->waiters, 0);
 	sock->alone = false;

@@ -58,8 +58,10 @@ struct sock_shared {
 	uint32_t epochs, demotions;
 	_Atomic uint32_t ended;	  /* SOCK_TX_ENDED, SOCK_RX_ENDED; both: is the epoch over? */
 	_Atomic uint32_t rx_shut; /* SHUT_RD: an empty ring is EOF */
-	_Atomic uint32_t tx_shut; /* SHUT_WR: no start any more */
+	_Atomic uint32_t tx_shut; /* SHUT_WR: no start any more; 2: we have shut TCP ourselves */
 	_Atomic uint32_t killed;  /* the peer died in its segment; its reset was reported */
+	uint32_t linger_guarded;  /* SO_LINGER is {1, 0}, see demote_guard(); tx_lock */
+	struct linger linger;	  /* what the program had set */
 	struct holder holder[SOCK_HOLDERS];
 };
 
@@ -79,6 +81,9 @@ struct sock {
 	uint32_t n_fds; /* descriptors of this socket in this process; under the table lock */
 	int fd;		/* one of them */
 	int bell_own, bell_peer;
+	int half_own, half_peer;   /* of a lane between hosts, for a daemon to come; else -1 */
+	_Atomic uint32_t held_by;  /* serial of the session whose daemon has a duplicate of fd */
+	_Atomic uint64_t still_ns; /* since when such a lane stands still; 0: it does not */
 	uint32_t syn_bias;
 	struct epentry *entries;		 /* epoll sets that have it; under their mutex */
 	_Atomic int late_error;			 /* of a send that had sent something: to be told */
@@ -88,9 +93,7 @@ struct sock {
 	struct policy_state policy;
 	uint64_t began_ns; /* when the lane began; both locks */
 	struct spin_memory spin __attribute__((aligned(8)));
-	struct pace pace;     /* rx_lock */
-	bool linger_guarded;  /* SO_LINGER is {1, 0} for a backlog's sake; tx_lock */
-	struct linger linger; /* what the program had set */
+	struct pace pace; /* rx_lock */
 	/* An open reservation (tx_lock) and an open peek (rx_lock) of the native API. */
 	uint64_t reserved_bytes, peeked_bytes;
 	uint32_t reserved_epoch, peeked_epoch;

@@ -8,6 +8,7 @@
 #include "client/demote.h"
 #include "client/epset.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/turn.h"
 #include "os/clock.h"
@@ -20,6 +21,10 @@ bool turn_start(struct sock *sock)
 	uint64_t written;
 
 	if (busy || tcp_written(sock->fd, sock->syn_bias, &written))
+		return false;
+	/* Between hosts: if this end and its daemon die together, the stream is not to look whole.
+	 */
+	if (sock->lane.remote && !demote_guard(sock, true))
 		return false;
 	return lane_tx_start(&sock->lane, tcp_count(written), busy);
 }
@@ -44,7 +49,7 @@ int turn_backlog(struct sock *sock, int route)
 	int rc;
 
 	if (route == TX_VIA_STOP) {
-		demote_guard_backlog(sock, true);
+		demote_guard(sock, true);
 		return lane_tx_stop(&sock->lane);
 	}
 	rc = tcp_written(sock->fd, sock->syn_bias, &written);
@@ -52,7 +57,7 @@ int turn_backlog(struct sock *sock, int route)
 		return rc == -EAGAIN ? rc : -ECONNRESET; /* it has been closed under us */
 	rc = lane_tx_backlog(&sock->lane, tcp_count(written), &plan);
 	if (rc == TX_VIA_TCP)
-		demote_guard_backlog(sock, false);
+		demote_guard(sock, false);
 	if (rc != TX_VIA_BACKLOG)
 		return rc == TX_VIA_TCP ? 0 : rc;
 	n = turn_send_spans(sock, &plan);
@@ -92,6 +97,8 @@ static int turn_tx(struct sock *sock)
 			continue;
 		if ((rc == TX_VIA_STOP || rc == TX_VIA_BACKLOG) && turn_backlog(sock, rc) == 0)
 			continue;
+		if (rc == TX_VIA_TCP)
+			remote_tx_over(sock);
 		return rc;
 	}
 }
@@ -116,6 +123,7 @@ static void finish(struct sock *sock)
 	uint64_t tx = sh->lane.tx.prod.v, rx = sh->lane.rx.cons.v;
 	bool started = atomic_load(&sock->lane.peer->tx_start) != OPT_NONE;
 
+	remote_tx_over(sock);
 	bell_ring(sock->bell_own); /* sleepers go on to TCP */
 	if (!promote_unmap(sock))
 		return; /* the last of them makes the next turn */

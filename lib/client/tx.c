@@ -6,6 +6,7 @@
 #include "client/demote.h"
 #include "client/io.h"
 #include "client/promote.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/stream.h"
 #include "client/turn.h"
@@ -25,6 +26,7 @@
 /* What an attempt came to, besides a byte count or -errno. */
 #define TX_WAIT (-EINPROGRESS) /* wait as noted, then try again */
 #define TX_RETRY (-ESTALE)     /* the stage changed: look again */
+#define TX_SHUT (-ESHUTDOWN)   /* the direction is shut, and the kernel not told yet */
 
 /* A call that has sent something reports that, and the kernel would have kept the error for the
  * next one. */
@@ -83,6 +85,8 @@ static bool tx_reader_gone(struct sock *sock)
 /* A FIN concerns a sender that waits for room, unless the peer's direction has ended in order. */
 static short tx_watch(const struct sock *sock)
 {
+	if (sock->lane.remote && sock->sh->lane.tx.fin)
+		return 0;
 	return atomic_load(&sock->sh->ended) & SOCK_RX_ENDED ? 0 : POLLRDHUP;
 }
 
@@ -93,6 +97,25 @@ struct tx_try {
 	int flags;
 	bool partial; /* the call has sent something already */
 };
+
+/*
+ * Nothing can be put into the ring now. Whether to ask for the route again, since the reader is
+ * gone. Between hosts a FIN says nothing of the ring, which the daemons see to: only an error of
+ * the connection ends the wait for them (*@ret_tcp: TCP tells it). Transmit lock.
+ */
+static bool tx_no_room(struct sock *sock, bool *ret_tcp)
+{
+	struct pollfd tcp = {.fd = sock->fd, .events = POLLRDHUP};
+
+	if (!sock->lane.remote || !sock->sh->lane.tx.fin) {
+		if (!tx_reader_gone(sock))
+			return false;
+		lane_tx_fin(&sock->lane);
+		return true;
+	}
+	*ret_tcp = sys_poll(&tcp, 1, 0) > 0 && (tcp.revents & (POLLHUP | POLLERR));
+	return false;
+}
 
 /* Under the transmit lock. Bytes > 0, TX_WAIT, TX_RETRY, or -errno. *@ret_tcp with TX_RETRY: TCP is
  * to take the bytes. */
@@ -108,6 +131,8 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 
 	if (!sock->lane.peer || !stage_on_lane(sock_stage(sock)))
 		return TX_RETRY;
+	if (sock->lane.remote && atomic_load(&sock->sh->tx_shut))
+		return TX_SHUT;
 	for (;;) {
 		size_t want = io->left < TX_CHUNK_BYTES ? io->left : TX_CHUNK_BYTES;
 
@@ -128,6 +153,7 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 			*ret_tcp = true;
 			return done ? (ssize_t)done : TX_RETRY;
 		case TX_VIA_TCP:
+			remote_tx_over(sock);
 			*ret_tcp = true;
 			return done ? (ssize_t)done : TX_RETRY;
 		case TX_VIA_STOP:
@@ -142,10 +168,11 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 		case TX_VIA_WAIT:
 			if (done)
 				return (ssize_t)done;
-			if (tx_reader_gone(sock)) {
-				lane_tx_fin(&sock->lane);
+			if (tx_no_room(sock, ret_tcp))
 				continue;
-			}
+			if (*ret_tcp)
+				return TX_RETRY;
+			remote_watch(sock);
 			wait_enter(sock, ret_wait, WAKE_SPACE, tx_watch(sock),
 				   !(flags & MSG_DONTWAIT));
 			return TX_WAIT;
@@ -153,6 +180,14 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 			return -EBADMSG;
 		}
 	}
+}
+
+/* As the kernel does it. */
+static ssize_t tx_broken_pipe(int flags)
+{
+	if (!(flags & MSG_NOSIGNAL))
+		sys_tgkill(sys_getpid(), sys_gettid(), SIGPIPE);
+	return -EPIPE;
 }
 
 static ssize_t tx_attempt(struct sock *sock, const struct tx_try *try, bool *ret_due)
@@ -180,7 +215,7 @@ static ssize_t tx_attempt(struct sock *sock, const struct tx_try *try, bool *ret
 		demote_reset(sock, REASON_LANE_CORRUPT);
 		return TX_RETRY; /* the kernel tells */
 	}
-	return n;
+	return n == TX_SHUT ? tx_broken_pipe(try->partial ? MSG_NOSIGNAL : try->flags) : n;
 }
 
 static ssize_t tx_lane(struct sock *sock, const struct tx_try *try)
@@ -341,6 +376,8 @@ static ssize_t tx_on_lane(struct sock *sock, const struct msghdr *msg, int flags
 	size_t total;
 	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
 
+	if (!n && !io.left && atomic_load(&sock->sh->tx_shut))
+		return tx_broken_pipe(flags);
 	if (n || !io.left)
 		return n;
 	total = io.left;

@@ -2,8 +2,10 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "base/util.h"
 #include "client/kick.h"
 #include "client/ownfd.h"
+#include "client/remote.h"
 #include "client/session.h"
 #include "client/spin.h"
 #include "client/wait.h"
@@ -192,7 +194,7 @@ static uint64_t sleep_cap_ns(bool lane, bool blind)
 		return UINT64_MAX;
 	if (blind)
 		return SLEEP_BLIND_NS;
-	return sleeper.covered ? UINT64_MAX : SLEEP_ALONE_NS;
+	return u64_min(remote_sleep_ns(), sleeper.covered ? UINT64_MAX : SLEEP_ALONE_NS);
 }
 
 static struct timespec to_timespec(uint64_t ns)
@@ -278,6 +280,7 @@ int sock_wait(struct sock *sock, struct wait_for *wait, uint64_t deadline_ns,
 	int rc = 0;
 
 	wait->tcp_moved = false;
+	remote_check();
 	if (wait->kinds && wait->spin && spin_for(&sock->spin, lane_moved, &lane))
 		goto out;
 	if (wait->kinds) {

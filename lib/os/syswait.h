@@ -92,6 +92,11 @@ static inline uid_t sys_geteuid(void)
 	return (uid_t)SYS_CALL(geteuid);
 }
 
+static inline int sys_tgkill(pid_t pid, pid_t tid, int sig)
+{
+	return (int)SYS_CALL(tgkill, pid, tid, sig);
+}
+
 static inline int sys_kill(pid_t pid, int sig)
 {
 	return (int)SYS_CALL(kill, pid, sig);

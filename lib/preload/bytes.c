@@ -30,7 +30,7 @@ long call_write(int fd, const void *buf, size_t len)
 
 	if (!sock)
 		return CANCELLABLE(sys_write(fd, buf, len));
-	return len ? sock_send(sock, buf, len, 0) : sys_write(fd, buf, 0);
+	return len || sock->lane.remote ? sock_send(sock, buf, len, 0) : sys_write(fd, buf, 0);
 }
 
 long call_read_chk(int fd, void *buf, size_t len, size_t room)

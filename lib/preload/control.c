@@ -3,6 +3,7 @@
 #include <linux/sockios.h>
 #include <sys/ioctl.h>
 
+#include "base/util.h"
 #include "client/demote.h"
 #include "client/fdtable.h"
 #include "core/ring.h"
@@ -53,10 +54,15 @@ static int lane_bytes(struct sock *sock, bool rx)
 	if (sock->lane.peer && stage_on_lane(sock_stage(sock))) {
 		const struct half_ctl *peer = sock->lane.peer;
 
-		if (rx)
+		/* What has come to TCP is counted there. */
+		uint64_t replayed = atomic_load(&peer->replayed), cons = atomic_load(&peer->cons);
+
+		if (!rx && replayed != OPT_NONE)
+			cons = u64_max(cons, opt_value(replayed));
+		if (!rx)
+			bytes = sock->sh->lane.tx.prod.v - cons;
+		else if (sock->sh->lane.rx.phase != RX_ENDED)
 			bytes = atomic_load(&peer->prod) - sock->sh->lane.rx.cons.v;
-		else
-			bytes = sock->sh->lane.tx.prod.v - atomic_load(&peer->cons);
 		/* The peer may have written anything there. */
 		if (bytes > (rx ? sock->lane.peer_bytes : sock->lane.own_bytes))
 			bytes = 0;

@@ -144,9 +144,10 @@ static int close_around_own(unsigned int first, unsigned int last, unsigned int 
 
 long call_close_range(unsigned int first, unsigned int last, int flags)
 {
-	if (first > last || ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) || !fdtable_slots ||
-	    state_is_stranger())
+	if (first > last || ((unsigned int)flags & CLOSE_RANGE_CLOEXEC) || !fdtable_slots)
 		return SYS_CALL(close_range, first, last, flags);
+	if (state_is_stranger()) /* its exec may have to hand over a lane, and closes ours */
+		return close_around_own(first, last, (unsigned int)flags);
 	for (unsigned int fd = first; fd <= last && fd < fdtable_top(); fd++)
 		note_close((int)fd);
 	return close_around_own(first, last, (unsigned int)flags);

@@ -22,7 +22,7 @@ long call_send(int fd, const void *buf, size_t len, int flags)
 
 	if (!sock)
 		return CANCELLABLE(sys_sendto(fd, buf, len, flags, NULL, 0));
-	if (!len)
+	if (!len && !sock->lane.remote)
 		return sys_sendto(fd, buf, 0, flags, NULL, 0);
 	return sock_send(sock, buf, len, flags);
 }

@@ -46,7 +46,8 @@ static bool is_snd_timeout(int option)
 	return option == SO_SNDTIMEO_OLD || option == SO_SNDTIMEO_NEW;
 }
 
-/* While a backlog is guarded, SO_LINGER is the library's, and the program's value is noted. */
+/* While the ring is guarded (demote_guard()), SO_LINGER is the library's, and the program's value
+ * is noted. */
 static bool set_linger_aside(struct sock *sock, const void *val, socklen_t len)
 {
 	bool guarded;
@@ -54,9 +55,9 @@ static bool set_linger_aside(struct sock *sock, const void *val, socklen_t len)
 	if (!val || len < sizeof(struct linger))
 		return false;
 	sock_lock_tx(sock);
-	guarded = sock->linger_guarded;
+	guarded = sock->sh->linger_guarded;
 	if (guarded)
-		memcpy(&sock->linger, val, sizeof(sock->linger));
+		memcpy(&sock->sh->linger, val, sizeof(sock->sh->linger));
 	sock_unlock_tx(sock);
 	return guarded;
 }
@@ -96,9 +97,9 @@ long call_getsockopt(int fd, int level, int option, void *val, socklen_t *len)
 		*(int *)val = -atomic_exchange(&sock->late_error, 0);
 	if (!rc && sock && level == SOL_SOCKET && option == SO_LINGER) {
 		sock_lock_tx(sock);
-		if (sock->linger_guarded)
-			memcpy(val, &sock->linger,
-			       *len < sizeof(sock->linger) ? *len : sizeof(sock->linger));
+		if (sock->sh->linger_guarded)
+			memcpy(val, &sock->sh->linger,
+			       *len < sizeof(struct linger) ? *len : sizeof(struct linger));
 		sock_unlock_tx(sock);
 	}
 	return rc;
