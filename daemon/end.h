@@ -15,13 +15,14 @@
  * Processes that share a socket by fork, each with a session of its own, have an end each: they are
  * kin, a ring, of which one stands for all where the connection is looked for by its name.
  *
- * An end is idle (on TCP), waiting (dup >= 0: the other end is awaited), or on a lane (coupling
- * set); never two of these.
+ * An end is idle (on TCP), waiting (dup >= 0: the other end is awaited), or on a lane (coupling or
+ * remote set); never two of these.
  */
 
 struct coupling;
 struct own_offer;
 struct registry;
+struct remote_lane;
 struct session;
 
 enum history_what {
@@ -68,8 +69,9 @@ struct end {
 	struct own_offer *offer; /* to the other host, while waiting; NULL: none */
 
 	struct coupling *coupling;
-	uint8_t side;	     /* in coupling */
-	uint32_t last_epoch; /* highest epoch that this end was given */
+	struct remote_lane *remote; /* instead of it: see remote_ops.h */
+	uint8_t side;		    /* in coupling */
+	uint32_t last_epoch;	    /* highest epoch that this end was given */
 
 	enum ctl_state state;
 	enum reason reason;
@@ -77,6 +79,12 @@ struct end {
 	uint32_t lanes;
 	struct history history;
 };
+
+/* Whether @end waits or is on a lane. */
+static inline bool end_is_busy(const struct end *end)
+{
+	return end->dup >= 0 || end->coupling || end->remote;
+}
 
 /* The next of the ring of kin; @end itself if it has none. */
 static inline struct end *end_next_kin(const struct end *end)

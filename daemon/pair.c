@@ -5,6 +5,7 @@
 #include "coupling.h"
 #include "pair.h"
 #include "peers.h"
+#include "remote_ops.h"
 #include "server.h"
 #include "session.h"
 
@@ -127,19 +128,31 @@ static enum reason judge_pair(const struct server *server, struct end *a, struct
 	return counters_fit(&facts_a, &facts_b, &after) ? REASON_NONE : REASON_STALE_PEER;
 }
 
+/* Give @a and @b, which belong together, a lane: they wait no more then. */
+static enum reason begin(struct server *server, struct end *a, struct end *b)
+{
+	bool between_hosts = server->remote && server->remote->pair;
+	enum reason reason = REASON_NONE;
+
+	if (between_hosts)
+		reason = server->remote->pair(server, a, b);
+	if (reason != REASON_NONE)
+		return reason;
+	stop_waiting(a);
+	stop_waiting(b);
+	return between_hosts ? reason : coupling_begin(server, a, b);
+}
+
 static void couple(struct end *a, struct end *b)
 {
 	struct server *server = a->session->server;
 	struct end *guilty = NULL;
 	enum reason reason = judge_pair(server, a, b, &guilty);
 
-	if (reason == REASON_NONE) {
-		stop_waiting(a);
-		stop_waiting(b);
-		reason = coupling_begin(server, a, b);
-		if (reason == REASON_NONE)
-			return;
-	}
+	if (reason == REASON_NONE)
+		reason = begin(server, a, b);
+	if (reason == REASON_NONE)
+		return;
 	if (guilty != b)
 		pair_refuse(a, reason);
 	if (guilty != a)
@@ -252,7 +265,7 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 	if (end && end->coupling && end->coupling->complete &&
 	    msg->u.reg.epoch > end->coupling->epoch) /* it says that it is through with that lane */
 		coupling_drained(end, end->coupling->epoch, REASON_NONE);
-	if (end && (end->dup >= 0 || end->coupling)) {
+	if (end && end_is_busy(end)) {
 		session_cut(session, "registered a connection twice");
 		return;
 	}
@@ -300,7 +313,7 @@ static bool make_room(struct session *session, uint64_t cookie, uint32_t epoch)
 
 	while (same && same->session != session) {
 		gone = session_is_gone(same->session);
-		if (!gone && coupling_is_on(same, epoch))
+		if (!gone && (same->remote || coupling_is_on(same, epoch)))
 			return true;
 		if (!gone && same->session->uid != session->uid)
 			return false;
@@ -321,15 +334,15 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 	const struct ctl_msg done = {
 		.type = CTL_REGISTERED,
 		.token = msg->token,
-		.u.registered = {.epoch = epoch},
+		.u.registered = {.epoch = epoch,
+				 .held = (msg->u.adopt.flags & CTL_LANE_REMOTE) != 0},
 	};
 
-	if ((end && (end->dup >= 0 || end->coupling)) ||
-	    (!(msg->u.adopt.flags & CTL_LANE_REMOTE) && bag->n > 1)) {
+	if ((end && end_is_busy(end)) || (!(msg->u.adopt.flags & CTL_LANE_REMOTE) && bag->n > 1)) {
 		session_cut(session, "adopted what it can't");
 		return;
 	}
-	if (msg->u.adopt.flags & CTL_LANE_REMOTE) {
+	if ((msg->u.adopt.flags & CTL_LANE_REMOTE) && (!server->remote || bag->n != CTL_MAX_FDS)) {
 		/* It was made by a daemon of another make, and ends by its time limit. */
 		refuse_new(session, msg->token, REASON_NO_LINK);
 		return;
@@ -357,9 +370,15 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 	}
 	end->fd = msg->u.adopt.fd;
 	end_set_totals(end, &msg->u.adopt.totals);
-	if (coupling_adopt(server, end, registry_opposite(&server->registry, &end->name), epoch) <
-	    0) {
-		refuse_new(session, msg->token, REASON_NO_MEMORY);
+	if (msg->u.adopt.flags & CTL_LANE_REMOTE)
+		reason = server->remote->adopt(end, epoch, TAKE(fd, -1), bag);
+	else
+		reason = coupling_adopt(server, end,
+					registry_opposite(&server->registry, &end->name), epoch) < 0
+				 ? REASON_NO_MEMORY
+				 : REASON_NONE;
+	if (reason != REASON_NONE) {
+		refuse_new(session, msg->token, reason);
 		return;
 	}
 	end_note(end, HISTORY_ADOPTED, REASON_NONE, epoch);
@@ -368,12 +387,20 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 	session_send(session, &done, NULL, 0);
 }
 
+static void leave_lane(struct end *end, enum reason reason, bool died)
+{
+	if (end->remote)
+		end->session->server->remote->leave(end, reason, died);
+	else
+		coupling_leave(end, reason, died);
+}
+
 void pair_cancel(struct end *end)
 {
 	if (end->dup >= 0)
 		pair_refuse(end, REASON_CANCELLED);
 	else
-		coupling_leave(end, REASON_CANCELLED, false); /* unless it crossed our refusal */
+		leave_lane(end, REASON_CANCELLED, false); /* unless it crossed our refusal */
 }
 
 void pair_forget(struct end *end, enum reason reason, bool died)
@@ -387,7 +414,7 @@ void pair_forget(struct end *end, enum reason reason, bool died)
 		end_set_totals(end_next_kin(end), &totals); /* it is the same connection */
 	if (end->dup >= 0)
 		stop_waiting(end);
-	coupling_leave(end, reason, died);
+	leave_lane(end, reason, died);
 	registry_remove(&server->registry, end);
 }
 

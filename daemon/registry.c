@@ -99,7 +99,7 @@ static void hand_on(struct registry *registry, struct end *end, struct end *heir
 
 void registry_remove(struct registry *registry, struct end *end)
 {
-	assert(end->dup < 0 && !end->coupling && !end->timer.is_set);
+	assert(!end_is_busy(end) && !end->timer.is_set);
 	if (registry_by_cookie(registry, end->cookie) == end)
 		hand_on(registry, end, end_next_kin(end));
 	list_unlink(&end->kin);

@@ -5,6 +5,7 @@
 #include "coupling.h"
 #include "os/fd.h"
 #include "pair.h"
+#include "remote_ops.h"
 #include "request.h"
 #include "server.h"
 #include "session.h"
@@ -102,7 +103,9 @@ static void on_mapped(struct session *session, const struct ctl_msg *msg, struct
 
 	(void)bag;
 	if (end)
-		judge(session, msg, coupling_mapped(end, msg->u.mapped.epoch));
+		judge(session, msg,
+		      end->remote ? session->server->remote->mapped(end, msg->u.mapped.epoch)
+				  : coupling_mapped(end, msg->u.mapped.epoch));
 }
 
 static void on_drained(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag)
@@ -114,7 +117,11 @@ static void on_drained(struct session *session, const struct ctl_msg *msg, struc
 	if (!end)
 		return;
 	end_set_totals(end, &msg->u.drained.totals);
-	verdict = coupling_drained(end, msg->u.drained.epoch, msg->u.drained.reason);
+	if (end->remote)
+		verdict = session->server->remote->drained(end, msg->u.drained.epoch,
+							   msg->u.drained.reason);
+	else
+		verdict = coupling_drained(end, msg->u.drained.epoch, msg->u.drained.reason);
 	if (verdict == COUPLING_OK)
 		session->server->tally.demotions[msg->u.drained.reason]++;
 	judge(session, msg, verdict);
@@ -202,9 +209,13 @@ static void on_demote_req(struct session *session, const struct ctl_msg *msg, st
 		list_for_each (e, &other->ends) {
 			struct end *end = list_entry(e, struct end, link);
 
-			if ((req->fd >= 0 && end->fd != req->fd) || !end->coupling)
+			if ((req->fd >= 0 && end->fd != req->fd) ||
+			    (!end->coupling && !end->remote))
 				continue;
-			coupling_ask_demote(end, REASON_REQUESTED);
+			if (end->remote)
+				session->server->remote->ask_demote(end, REASON_REQUESTED);
+			else
+				coupling_ask_demote(end, REASON_REQUESTED);
 			count++;
 		}
 	}

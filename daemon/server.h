@@ -26,8 +26,9 @@ struct server {
 	struct quota quota;
 	struct registry registry;
 	struct tally tally;
-	struct devices *devices; /* NULL: none */
-	struct peers *peers;	 /* NULL: none */
+	struct devices *devices;	 /* NULL: none */
+	struct peers *peers;		 /* NULL: none */
+	const struct remote_ops *remote; /* NULL: no lanes between hosts */
 
 	bool serve_all;	 /* users */
 	bool rule_holds; /* TCP's counters were checked on this kernel */
