@@ -93,6 +93,7 @@ CONF_CASE(close_everything)
 	say_alive("after closing up to 9000", keep, keep_b);
 	closefrom(8);
 	say_alive("after closefrom", keep_b, keep);
+	settle(last);
 	RECV(last, 10, MSG_DONTWAIT);
 	close(p.a);
 	close(p.b);

@@ -17,13 +17,15 @@ class Failure(Exception):
 class Private:
 	"""A build tree's daemon in a directory of its own. Use it with `with`.
 
-	@user: an id that daemon and command run as, without capabilities; @limits: words for prlimit."""
+	@user: an id that daemon and command run as, without capabilities; @limits: words for prlimit;
+	@relay: settings of tests/lib/relay, which is the daemon then, and gives lanes between hosts."""
 
-	def __init__(self, build, user=None, limits=(), **settings):
+	def __init__(self, build, user=None, limits=(), relay=None, **settings):
 		self.build = os.path.abspath(build)
 		self.tool = os.path.join(self.build, "tools", "shunt")
 		self.settings = settings
 		self.user = user
+		self.relay = relay
 		# Only who has rights may raise a limit.
 		self.prefix = ["prlimit", *limits] if limits else []
 		if user is not None:
@@ -57,8 +59,12 @@ class Private:
 				conf.write(f"{key} = {json.dumps(value)};\n")
 
 	def start(self):
-		self.daemon = subprocess.Popen([*self.prefix, os.path.join(self.build, "daemon", "shuntd")],
-					       env=self.env, stdout=self.log, stderr=self.log,
+		path, env = ("daemon", "shuntd"), self.env
+		if self.relay is not None:
+			path = ("tests", "lib", "relay", "relayd")
+			env = dict(env, **{f"RELAY_{key.upper()}": str(value) for key, value in self.relay.items()})
+		self.daemon = subprocess.Popen([*self.prefix, os.path.join(self.build, *path)], env=env,
+					       stdout=self.log, stderr=self.log,
 					       stdin=subprocess.DEVNULL)
 		until = time.monotonic() + 10
 		while self.run_tool("status").returncode:
