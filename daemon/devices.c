@@ -109,8 +109,23 @@ static void compare(struct devices *devices)
 		if (list_is_empty(&devices->all))
 			loop_set_timer(devices->loop, &devices->tick, DEVICES_TICK_MS);
 		list_push_back(&devices->all, &dev->link);
-		devices->arrivals++;
 	}
+}
+
+static void sync_start(struct devices *devices);
+
+/* librdmacm may hold a device that the daemon left alone. */
+static void let_go_of_missing(struct devices *devices)
+{
+	const struct devices_scan *scan = &devices->scan;
+	bool is_missing = false;
+
+	for (size_t i = 0; i < devices->n_seen; i++)
+		is_missing |= !is_in_scan(scan, devices->seen[i]);
+	memcpy(devices->seen, scan->names, sizeof(devices->seen));
+	devices->n_seen = scan->n;
+	if (is_missing)
+		sync_start(devices);
 }
 
 /* Without any device there is nothing to release in time, and uevents tell of the first one. */
@@ -133,12 +148,13 @@ static void scan_done(struct control_job *job)
 	if (job->cancelled || devices->is_stopping)
 		return;
 	devices->has_scanned = true;
-	devices->scans++;
 	tell_preflight(devices, &scan->preflight);
 	/* An error says nothing about the devices; that the kernel knows no RDMA (any more) does.
 	 */
-	if (scan->error == 0 || scan->error == -ENOSYS)
+	if (scan->error == 0 || scan->error == -ENOSYS) {
 		compare(devices);
+		let_go_of_missing(devices);
+	}
 	if (again)
 		rescan(devices);
 	arm_rescan(devices);
@@ -162,8 +178,6 @@ static void sync_run(struct control_job *job)
 	(void)job;
 	cm_context_drop_gone();
 }
-
-static void sync_start(struct devices *devices);
 
 static void sync_done(struct control_job *job)
 {
@@ -189,7 +203,6 @@ void devices_device_gone(struct devices *devices, struct host_device *dev)
 {
 	log_info("RDMA device %s is released", dev->name);
 	list_unlink(&dev->link);
-	devices->removals++;
 	sync_start(devices);
 	devices_look_again(devices); /* it may be back under the same name */
 }

@@ -67,7 +67,9 @@ struct devices {
 	struct preflight preflight; /* as logged last */
 	struct probe_cache cache;   /* where; each device has a copy to work with */
 	bool has_scanned;
-	uint64_t scans, arrivals, removals;
+	/* As the last scan found them, also those that are left alone. */
+	char seen[DEVICES_MAX][IBV_SYSFS_NAME_MAX];
+	size_t n_seen;
 };
 
 /* @dev has released everything: forget it. To be called by the device. */
