@@ -312,6 +312,35 @@ DIAL_CASE(lost_messages_are_repeated_or_given_up)
 	verbs_host_free(host);
 }
 
+DIAL_CASE(lost_messages_of_iwarp_are_repeated)
+{
+	struct verbs_host *host = host_with("siw");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0));
+	verbs_host_faults(host, "cm what=req action=drop\ncm what=rep action=drop\n");
+	REQUIRE(dial_connect(&dial));
+	CHECK_STR(verbs_host_faults_left(host), "");
+	check_byte(dial.active, dial.passive);
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+DIAL_CASE(late_messages_are_none_the_worse)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0));
+	verbs_host_faults(host, "cm what=req action=delay ms=30\ncm what=rep action=delay ms=30\n");
+	REQUIRE(dial_connect(&dial));
+	CHECK_STR(verbs_host_faults_left(host), "");
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
 /* InfiniBand's CM waits for the other side's agreement, TCP does not. */
 DIAL_CASE(disconnecting)
 {

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -210,6 +211,43 @@ DIAL_CASE(a_peer_that_is_killed)
 DIAL_CASE(an_iwarp_peer_that_is_killed)
 {
 	check_death("siw");
+}
+
+static void listen_and_die(void *unused)
+{
+	struct dial dial;
+
+	(void)unused;
+	REQUIRE(dial_listen(&dial, A));
+	CHECK_EQ(be16toh(rdma_get_src_port(dial.listener)) > 0, 1);
+	raise(SIGKILL);
+}
+
+/* The kernel of a host whose listener was killed says that nobody listens. */
+DIAL_CASE(a_listener_that_was_killed)
+{
+	struct verbs_host *host = host_with("rxe");
+	struct rdma_conn_param param = {.retry_count = 1};
+	char path[512], entry[256];
+	struct dial dial;
+	unsigned port = 0;
+	pid_t pid = child_start(CHILD_UID_SAME, listen_and_die, NULL);
+	FILE *names;
+
+	waitpid(pid, NULL, 0);
+	/* Its port is in the name that it left. */
+	snprintf(path, sizeof(path), "ls %s/fabric/cm", verbs_host_dir(host));
+	names = popen(path, "r");
+	REQUIRE(names && fgets(entry, sizeof(entry), names));
+	pclose(names);
+	CHECK_EQ(sscanf(strrchr(entry, '-'), "-%u", &port), 1);
+	dial = (struct dial){.channel = rdma_create_event_channel()};
+	REQUIRE(dial_resolve(&dial, B, A, (uint16_t)port) && dial_qps(dial.active));
+	CHECK_EQ(rdma_connect(dial.active, &param), 0);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_REJECTED));
+	CHECK_EQ(dial.event->status, 8);
+	dial_end(&dial);
+	verbs_host_free(host);
 }
 
 /* Descriptors, as soon as there are @most or fewer: what closes is seen a moment later. */

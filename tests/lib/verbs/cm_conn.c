@@ -91,10 +91,9 @@ void cm_conn_transmit(struct cm_id *id, enum cm_kind kind, const struct cm_paylo
 	}
 	if (!id->conn && id->peer_socket[0])
 		id->conn = conn_get(id->peer_socket);
-	if (id->conn && conn_send(id->conn, &wire, payload) < 0) {
-		conn_put(id->conn);
-		id->conn = NULL;
-	}
+	/* If that fails, the stream is about to end, and that is what is acted upon. */
+	if (id->conn)
+		conn_send(id->conn, &wire, payload);
 }
 
 /* InfiniBand's messages have room of a fixed size, and all of it is delivered. */
@@ -142,11 +141,13 @@ void cm_conn_send(struct cm_id *id, enum cm_kind kind, const void *private_data,
 	if (private_bytes)
 		memcpy(payload.private_data, private_data, private_bytes);
 	id->repeat_ns = 0;
+	if (kind == CM_REQ || kind == CM_DREQ || kind == CM_REP) {
+		id->sent = payload;
+		id->sent_kind = kind;
+	}
 	if (kind == CM_REQ || kind == CM_DREQ || (kind == CM_REP && !id->is_iwarp)) {
 		uint64_t now = dbl_now_ns();
 
-		id->sent = payload;
-		id->sent_kind = kind;
 		id->repeat_ns = now + CM_REPEAT_NS;
 		id->give_up_ns = now + CM_GIVE_UP_NS;
 	}
@@ -257,7 +258,7 @@ static void take_req(const struct cm_payload *from)
 	if (fabric_find_ip(from->dst_ip, &place) != 0 || place.facts.state != IBV_PORT_ACTIVE)
 		return;
 	if (id) {
-		if (id->state == CM_REP_SENT)
+		if (id->state == CM_REP_SENT || (id->state == CM_CONNECTED && id->is_iwarp))
 			cm_conn_transmit(id, CM_REP, &id->sent);
 		return;
 	}

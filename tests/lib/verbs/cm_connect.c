@@ -4,6 +4,7 @@
 
 #include "cm.h"
 #include "cm_qp.h"
+#include "conn.h"
 #include "fault.h"
 
 /* rdma_connect() and its answers, as far as they are the program's. */
@@ -50,7 +51,11 @@ static int find_peer(struct cm_id *id)
 	if (fabric_find_ip(id->dst_ip, &place) != 0)
 		return -ENOENT;
 	id->peer_guid = place.guid;
-	return fabric_find_cm(place.host, id->dst_ip, id->dst_port, id->peer_socket);
+	if (fabric_find_cm(place.host, id->dst_ip, id->dst_port, id->peer_socket) < 0)
+		return -ENOENT;
+	/* A process that was killed has left its name behind. */
+	id->conn = conn_get(id->peer_socket);
+	return id->conn ? 0 : -ENOENT;
 }
 
 /* Nobody listens: the CM of the other host says so, at once. */

@@ -27,6 +27,7 @@ struct conn {
 	struct engine_source source;	/* first */
 	char socket[FABRIC_SOCKET_MAX]; /* "" if accepted */
 	unsigned refs;
+	bool failed; /* nothing can be written any more; the engine will find it broken */
 	bool broken;
 	bool writing; /* waits for EPOLLOUT */
 	struct buffer in, out;
@@ -218,7 +219,7 @@ DBL_API struct conn *conn_get(const char *socket)
 
 	list_for_each (node, &conns) {
 		conn = list_entry(node, struct conn, link);
-		if (!conn->broken && strcmp(conn->socket, socket) == 0) {
+		if (!conn->broken && !conn->failed && strcmp(conn->socket, socket) == 0) {
 			conn->refs++;
 			return conn;
 		}
@@ -247,7 +248,7 @@ DBL_API int conn_send(struct conn *conn, const struct wire *wire, const void *pa
 {
 	int rc;
 
-	if (conn->broken)
+	if (conn->broken || conn->failed)
 		return -EPIPE;
 	if (!reserve(&conn->out, sizeof(*wire) + wire->payload))
 		return -ENOMEM;
@@ -257,10 +258,8 @@ DBL_API int conn_send(struct conn *conn, const struct wire *wire, const void *pa
 	conn->out.used += sizeof(*wire) + wire->payload;
 	rc = write_some(conn);
 	if (rc < 0) {
-		/* The caller holds it or is inside on_ready(), which does: not destroyed here. */
-		conn->broken = true;
-		engine_unwatch(&conn->source);
-		shutdown(conn->source.fd, SHUT_RDWR);
+		/* Ended by the engine, which tells of it; it sees the hang-up whatever happens. */
+		conn->failed = true;
 		return -EPIPE;
 	}
 	return 0;

@@ -193,7 +193,7 @@ struct dbl_qp {
 	bool must_listen; /* iWARP, passive: the first word is the other's */
 
 	/* Responder. */
-	uint32_t expect_psn, last_status;
+	uint32_t expect_psn;
 	bool any_received;
 
 	unsigned async_reported;
