@@ -225,6 +225,21 @@ def devices_that_can_not_be_used_say_why(build, host):
 				yield f"{name}: not one line in the log:\n{daemon.log_text()}"
 
 
+def unused_devices_are_let_go_of_as_well(build, host):
+	host.add("efa0", "efa")
+	host.add("rxe0", "rxe", "10.77.0.1")
+	host.add("rxe1", "rxe", "10.77.0.2")
+	with Daemon(build, host) as daemon:
+		daemon.wait_ready("rxe0")
+		daemon.wait_ready("rxe1")
+		# librdmacm looks at its list, and opens all of it.
+		host.remove("rxe0")
+		yield from await_free(host, "rxe0", daemon)
+		host.remove("efa0")
+		yield from await_free(host, "efa0", daemon)
+		daemon.wait("gone", lambda devices: list(devices) == ["rxe1"])
+
+
 def budgets_are_kept(build, host):
 	host.add("rxe0", "rxe", "10.77.0.1", max_qp=16)
 	with Daemon(build, host, pool_min=30, pool_max=30, qps_per_device=1000) as daemon:
@@ -267,6 +282,7 @@ CASES = (
 	the_last_device_goes_and_comes_back,
 	ports_and_addresses_are_followed,
 	devices_that_can_not_be_used_say_why,
+	unused_devices_are_let_go_of_as_well,
 	budgets_are_kept,
 	switched_off,
 	the_daemon_ends_in_every_moment,
