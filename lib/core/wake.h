@@ -23,6 +23,10 @@
  * The bell is written before it is remembered as rung: a ringer that dies in between leaves a bell
  * that rings twice, never one that does not ring.
  *
+ * If a process dies between L_STORE and L_RING and its side lives on, its daemon wakes all sleepers
+ * of both sides: by kicks, on which the same threads sleep as on the bells, and after which they
+ * look at every word again (lib/client/kick.h).
+ *
  * tests/model/wake.pml is the model of this file; the labels above are its labels.
  */
 

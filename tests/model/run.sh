@@ -108,6 +108,10 @@ own bell not rung, sibling asleep for data|$OWNEND -DTOTAL=1 -DMUT_NO_OWN_BELL
 state word looks at arm_data only|$RACE -DTOTAL=1 -DMUT_STATE_DATA_ONLY
 death without a ring|$SPACE2 -DKILLS=1 -DVICTIMS=1 -DTOTAL=1 -DMUT_NO_RECOVERY_RING
 death that only the next taker of the lock would repair|$SPACE2 -DKILLS=1 -DVICTIMS=1 -DTOTAL=1 -DNO_DAEMON
+only the side of the dead is kicked|$SPACE2 -DSILENT_RECOVERY -DKILLS=1 -DVICTIMS=1 -DTOTAL=1 -DMUT_KICK_OWN_SIDE
+only the other side is kicked|$END -DKILLS=1 -DTOTAL=1 -DMUT_KICK_PEER
+a holder that the daemon does not know|$END -DKILLS=1 -DTOTAL=1 -DMUT_KICK_MISSED
+edge of the kick thrown away behind the re-check|$SPACE2 -DSILENT_RECOVERY -DKILLS=1 -DVICTIMS=1 -DTOTAL=1 -DMUT_KICK_CLEAR
 hang-up of TCP not watched|$PAIR -DKILLS=1 -DNO_DAEMON -DTOTAL=2 -DMUT_NO_HUP
 "
 [ $long = yes ] && configs="$configs$long_configs"

@@ -20,17 +20,17 @@
  *   L_FENCE     full fence; partner: L_ARMFENCE
  *   L_LOADARM   load the matching arm of the peer: prod -> arm_data, cons -> arm_space, state -> both
  *   L_LOADRUNG  load the remembered value, compare
- *   L_RING      differs: write the bell (eventfd)
+ *   L_RING      differs: write the bell
  *   L_REMEMBER  only then store the loaded value (never a later one) as rung
  *   L_OWN...    a state word repeats the last four for the own arms and the own bell
  * Sleeping (wake_arm(), wake_may_sleep(); lib/client/wait.c blocks):
  *   L_CHECK     is there something to do? under the lock
- *   L_REGISTER  first sleep: the thread's own epoll watches the bell, edge-triggered
+ *   L_REGISTER  first sleep: the thread's own epoll watches the bell and its process's kick, edge-triggered
  *   L_ARM       fetch-add arm_data or arm_space of the own side
  *   L_ARMFENCE  full fence; partner: L_FENCE
  *   L_RECHECK   load all wake-relevant words again, one by one
- *   L_SLEEP     epoll_wait on { bell, TCP }
- *   L_WAKE      the edge is consumed, the bell is not read; back to L_CHECK, and through a new L_ARM
+ *   L_SLEEP     epoll_wait on { bell, kick, TCP }
+ *   L_WAKE      the edges are consumed, nothing is read; back to L_CHECK, and through a new L_ARM
  * Locks: L_LOCK, L_UNLOCK; L_RECOVER is a survivor taking a dead holder's lock: it rings both bells.
  * Lock waiting is a plain blocking wait here: the futex word is not part of this model.
  *
@@ -39,13 +39,17 @@
  * and will arm anew. arm only grows, so a value never comes back (a parity bit does come back), and the
  * remembered value needs no lock: a late L_REMEMBER can only set it back, which costs one more ring.
  *
- * The bell: level[] is "readable" of the eventfd, edge is one bit per thread, its entry on the ready
+ * The bell: level[] is "readable" of the pipe, edge is one bit per thread, its entry on the ready
  * list of its own epoll. A write sets every registered bit of that side. epoll_wait looks at the level
  * again when it harvests: an entry whose bell was drained meanwhile is dropped without a word.
  *
  * Death: -DKILLS=n kills up to n processes, each between any two steps. Every step is guarded by LIVE,
- * so a dead thread stays where it is, with what it holds. The daemon then rings both bells, at its
- * leisure, and when all processes of a side are dead, the kernel shows HUP to the other side's sleepers.
+ * so a dead thread stays where it is, with what it holds. The daemon, which has no bells, then kicks every
+ * process that holds the lane on either side, one after the other, at its leisure, and when all
+ * processes of a side are dead, the kernel shows HUP to the other side's sleepers.
+ *
+ * The kick: one per process, kicked[] is "readable" and stays it for ever; kick_edge is one bit per thread.
+ * It says no more than that something may have happened: who takes the edge looks at all words again.
  *
  * Memory: sequentially consistent, or with -DTSO each thread has a one-entry store buffer for L_STORE
  * and L_ARM, flushed at any later moment; a fence waits for it. On x86 a locked fetch-add can't be
@@ -68,7 +72,10 @@
  * MUT_REMEMBER_FIRST, MUT_DRAIN, MUT_PARITY, MUT_NO_OWN_BELL, MUT_NO_RECOVERY_RING,
  * MUT_SHARED_EPOLL (a forked child waits on its parent's epoll), MUT_CLEAR_EDGE (the edge is thrown
  * away after arming), MUT_LOAD_FIRST (arm is loaded before the word is stored),
- * MUT_STATE_DATA_ONLY (a state word looks at arm_data only), MUT_NO_HUP (TCP isn't watched).
+ * MUT_STATE_DATA_ONLY (a state word looks at arm_data only), MUT_NO_HUP (TCP isn't watched),
+ * MUT_KICK_OWN_SIDE, MUT_KICK_PEER (only the dead one's side, only the other side is kicked),
+ * MUT_KICK_MISSED (A0 is not known to hold the lane), MUT_KICK_CLEAR (the kick's edge is thrown away
+ * behind the re-check; before it that does no harm, since nobody remembers a kick as done).
  */
 
 #ifndef A0_W
@@ -147,6 +154,12 @@ byte rx_lock[2];
 bit level[2];
 byte watch[2]; /* one bit per thread whose epoll holds the bell */
 byte edge;     /* one bit per thread */
+#if KILLS > 0
+bit kicked[4]; /* by process */
+byte kick_watch; /* one bit per thread whose epoll holds its process's kick */
+byte kick_edge;  /* one bit per thread */
+byte dead_side; /* of the death that the daemon is at */
+#endif
 bit dead[4];   /* A0 A1 B0 B1; absent processes count as dead */
 byte deaths;   /* not yet noticed by the daemon */
 
@@ -249,6 +262,20 @@ active proctype store_buffers()
 #define ARM_FENCE if :: d_step { LIVE && FENCED -> skip } OR_DIE fi
 #endif
 
+#if KILLS > 0
+/* sets the edge of every thread of process q that watches */
+#define KICK(q) kicked[q] = 1; \
+	for (i : 0 .. NT - 1) { if :: proc_of[i] == q && (kick_watch & (1 << i)) -> kick_edge = kick_edge | (1 << i) \
+				   :: else fi }; i = 0
+#define KICK_EDGE (kick_edge & (1 << t))
+#define TAKE_KICK kick_edge = kick_edge & ~(1 << t)
+#define WATCH_KICK kick_watch = kick_watch | (1 << t); kick_edge = kick_edge | (kicked[p] << t)
+#else
+#define KICK_EDGE false
+#define TAKE_KICK skip
+#define WATCH_KICK skip
+#endif
+
 /* the lock word: a free one is taken; a dead holder's is taken over, and both bells rung */
 #if defined(MUT_NO_RECOVERY_RING) || defined(SILENT_RECOVERY)
 #define RECOVER_RING skip
@@ -349,6 +376,11 @@ active proctype store_buffers()
 #else
 #define FORGET_EDGE skip
 #endif
+#ifdef MUT_KICK_CLEAR
+#define FORGET_KICK STEP(TAKE_KICK)
+#else
+#define FORGET_KICK skip
+#endif
 #ifdef MUT_DRAIN
 #define DRAIN level[s] = 0
 #else
@@ -365,7 +397,7 @@ active proctype store_buffers()
 	if \
 	:: registered \
 	:: else -> L_REGISTER: STEP(edge = edge | (level[s] * BIT); watch[s] = watch[s] | BIT; \
-				    registered = 1) \
+				    WATCH_KICK; registered = 1) \
 	fi; \
 	L_ARM: STEP(STORE_ARM(k)); \
 	FORGET_EDGE; \
@@ -374,10 +406,12 @@ active proctype store_buffers()
 	if \
 	:: found \
 	:: else -> \
+		FORGET_KICK; \
 		L_SLEEP: do \
 		:: d_step { LIVE && (edge & BIT) && level[s] -> \
 			edge = edge & ~BIT; want[t] = 0; DRAIN }; break \
 		:: d_step { LIVE && (edge & BIT) && !level[s] -> edge = edge & ~BIT } \
+		:: d_step { LIVE && KICK_EDGE -> TAKE_KICK; want[t] = 0 }; break \
 		:: d_step { LIVE && HUP_WAKES -> want[t] = 0 }; break \
 		OR_DIE \
 		od \
@@ -511,7 +545,8 @@ L_DEAD:
 #else
 #define RETIRE(q) skip
 #endif
-#define KILL(q) d_step { (VICTIMS & (1 << q)) && !dead[q] -> RETIRE(q); dead[q] = 1; NOTE_KILL; deaths++ }
+#define KILL(q) d_step { (VICTIMS & (1 << q)) && !dead[q] -> RETIRE(q); dead[q] = 1; NOTE_KILL; \
+			 dead_side = q / 2; deaths++ }
 
 proctype killer()
 {
@@ -531,12 +566,32 @@ proctype killer()
 	od
 }
 
+#ifdef MUT_KICK_OWN_SIDE
+#define KICKED(q) (q / 2 == dead_side)
+#elif defined(MUT_KICK_PEER)
+#define KICKED(q) (q / 2 != dead_side)
+#elif defined(MUT_KICK_MISSED)
+#define KICKED(q) (q != 0)
+#else
+#define KICKED(q) true
+#endif
+
 #if !defined(NO_DAEMON) && !defined(MUT_NO_RECOVERY_RING)
 proctype daemon()
 {
+	byte q = 4;
+
 	do
-	:: d_step { deaths > 0 -> deaths--; RING(0) };
-		d_step { RING(1) }
+	:: d_step { q == 4 && deaths > 0 -> deaths--; q = 0 }
+	:: d_step { q < 4 ->
+		do
+		:: q < 4 && (dead[q] || !KICKED(q)) -> q++
+		:: else -> break
+		od;
+		if
+		:: q < 4 -> KICK(q); q++
+		:: else
+		fi }
 	od
 }
 #endif
