@@ -9,7 +9,7 @@
 /* Chosen: a daemon that rings at all does so within a turn of its loop. */
 #define SILENCE_MS 100
 
-#define RING_BYTES (1u << 18) /* the default */
+uint64_t lane_ring_bytes = LANE_RING_BYTES;
 
 bool lane_init(const struct shuntd *daemon, const int tcp[2], struct lane_end ends[2])
 {
@@ -47,8 +47,8 @@ bool lane_await_pair(struct lane_end *end, uint32_t epoch)
 		return false;
 	end->own = map;
 	return CHECK_EQ(msg.token, end->token) && CHECK_EQ(msg.u.pair.epoch, epoch) &&
-	       CHECK_EQ(msg.u.pair.own_ring_bytes, RING_BYTES) &&
-	       CHECK_EQ(msg.u.pair.peer_ring_bytes, RING_BYTES);
+	       CHECK_EQ(msg.u.pair.own_ring_bytes, lane_ring_bytes) &&
+	       CHECK_EQ(msg.u.pair.peer_ring_bytes, lane_ring_bytes);
 }
 
 bool lane_pair(struct lane_end ends[2], uint32_t epoch)
@@ -115,7 +115,7 @@ bool lane_complete(struct lane_end ends[2], uint32_t epoch)
 void lane_drop(struct lane_end *end)
 {
 	if (end->own)
-		munmap(end->own, half_bytes(RING_BYTES));
+		munmap(end->own, half_bytes(lane_ring_bytes));
 	fd_close(end->half);
 	fd_close(end->bell);
 	fd_close(end->peer_bell);

@@ -16,6 +16,10 @@ struct lane_end {
 	struct half_ctl *own;		      /* our mapping of the half */
 };
 
+/* The size of a ring that the daemon is expected to make: its default, unless a test says else. */
+#define LANE_RING_BYTES ((uint64_t)1 << 18)
+extern uint64_t lane_ring_bytes;
+
 /* Two sessions with @daemon and @tcp[0], @tcp[1] as their sockets. */
 bool lane_init(const struct shuntd *daemon, const int tcp[2], struct lane_end ends[2]);
 
