@@ -199,6 +199,68 @@ DIAL_CASE(the_acceptor_of_iwarp_must_listen_first)
 	verbs_host_free(host);
 }
 
+/* What posts of too much inline data return where only the CM connects, the sign included. */
+static void check_oversize(const char *personality, unsigned limit, int expected)
+{
+	struct verbs_host *host = host_with(personality);
+	static unsigned char bytes[512];
+	struct ibv_sge sge = {(uintptr_t)bytes, limit, 0};
+	struct ibv_send_wr wr = {.sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_INLINE};
+	struct ibv_send_wr *bad = NULL;
+	struct ibv_qp_init_attr init = {
+		.cap = {.max_send_wr = 8,
+			.max_recv_wr = 8,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = limit},
+		.qp_type = IBV_QPT_RC,
+	};
+	struct rdma_conn_param param = {.retry_count = 1};
+	struct dial dial;
+
+	REQUIRE(dial_listen(&dial, A));
+	REQUIRE(dial_resolve(&dial, B, A, 0));
+	CHECK_EQ(rdma_create_qp(dial.active, NULL, &init), 0);
+	CHECK_EQ(init.cap.max_inline_data, limit);
+	CHECK_EQ(rdma_connect(dial.active, &param), 0);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_CONNECT_REQUEST));
+	dial.passive = dial.event->id;
+	REQUIRE(dial_qps(dial.passive));
+	CHECK_EQ(rdma_accept(dial.passive, &param), 0);
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_ESTABLISHED));
+	REQUIRE(dial_expect(&dial, RDMA_CM_EVENT_ESTABLISHED));
+	sge.length = limit + 1;
+	CHECK_EQ(ibv_post_send(dial.active->qp, &wr, &bad), expected);
+	CHECK(bad == &wr);
+	sge.length = limit;
+	CHECK_EQ(ibv_post_send(dial.active->qp, &wr, &bad), 0);
+	dial_end(&dial);
+	verbs_host_free(host);
+}
+
+DIAL_CASE(oversized_posts_of_siw)
+{
+	check_oversize("siw", 80, -EINVAL);
+}
+
+DIAL_CASE(oversized_posts_of_erdma)
+{
+	check_oversize("erdma", 96, -EINVAL);
+}
+
+DIAL_CASE(oversized_posts_of_cxgb4)
+{
+	check_oversize("cxgb4", 280, -EMSGSIZE);
+}
+
+DIAL_CASE(oversized_posts_of_irdma)
+{
+	check_oversize("irdma-x722", 48, EINVAL);
+}
+
 static void check_private(const char *personality, uint8_t request, uint8_t reply)
 {
 	struct verbs_host *host = host_with(personality);

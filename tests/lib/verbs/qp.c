@@ -38,7 +38,8 @@ static int check_request(struct dbl_context *context, const struct ibv_qp_init_a
 	case IBV_QPT_DRIVER:
 		return EOPNOTSUPP;
 	}
-	if (!init->send_cq || !init->recv_cq)
+	if (!init->send_cq || init->send_cq->context != &context->verbs.context || !init->recv_cq ||
+	    init->recv_cq->context != &context->verbs.context)
 		return EINVAL;
 	if (init->cap.max_send_wr > sizing.max_qp_wr || init->cap.max_recv_wr > sizing.max_qp_wr ||
 	    init->cap.max_send_sge > p->max_sge || init->cap.max_recv_sge > p->max_sge)
