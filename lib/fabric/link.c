@@ -68,6 +68,12 @@ void link_close(struct link *link, const char *why)
 {
 	if (link->state >= LINK_CLOSING)
 		return;
+	if (link->state == LINK_IDLE) {
+		/* Nothing was begun, nobody counts it. */
+		link->state = LINK_CLOSED;
+		link->ops->closed(link);
+		return;
+	}
 	snprintf(link->why, sizeof(link->why), "%s", why);
 	link->state = LINK_CLOSING;
 	begin_close(link);

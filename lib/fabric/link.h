@@ -125,10 +125,15 @@ struct link {
 };
 
 /*
- * Prepare @link, of the caller's memory, on @cm, to take its queue pair from @pool.
- * @nonce: of this dial; @credits: receives that prepare() posts; @generation: for logs.
+ * Prepare @link, of the caller's memory, on @cm, to take its queue pair from @pool. @ops: outlives
+ * it. The loop's; never fails.
  */
 void link_init(struct link *link, struct cm *cm, struct qp_pool *pool, const struct link_ops *ops);
+
+/*
+ * What to tell the other end. @nonce: of this dial; a reply repeats the request's, whatever is
+ * given here. @credits: receives that prepare() posts, at most 65535; @generation: for logs.
+ */
 void link_set_hello(struct link *link, const uint8_t nonce[LINK_NONCE_BYTES], uint32_t credits,
 		    uint32_t generation);
 

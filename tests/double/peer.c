@@ -75,7 +75,7 @@ static void on_closed(struct link *link)
 static const struct link_ops ops = {
 	.prepare = prepare, .up = on_up, .down = on_down, .closed = on_closed};
 
-static struct peer_link *new_link(struct peer *peer)
+struct peer_link *peer_link(struct peer *peer)
 {
 	struct peer_link *link;
 
@@ -99,7 +99,7 @@ static int admit(void *ctx, const struct link_hello *hello, const struct sockadd
 		peer_nonce(i, nonce);
 		if (memcmp(nonce, hello->nonce, sizeof(nonce)) != 0)
 			continue;
-		link = new_link(peer);
+		link = peer_link(peer);
 		if (!link)
 			return LINK_REJECT_BUSY;
 		link_set_hello(&link->link, nonce, 1, (uint32_t)i);
@@ -191,7 +191,7 @@ struct peer_link *peer_dial(struct peer *peer, const char *source, const char *t
 			    int i)
 {
 	union gid_address from = peer_address(source, 0), to = peer_address(target, port);
-	struct peer_link *link = new_link(peer);
+	struct peer_link *link = peer_link(peer);
 	uint8_t nonce[LINK_NONCE_BYTES];
 
 	if (!link)

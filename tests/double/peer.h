@@ -71,6 +71,9 @@ void peer_turn(struct peer *peer, int timeout_ms);
 		CHECK(cond);                                                                       \
 	} while (0)
 
+/* A link that has not begun, or NULL. */
+struct peer_link *peer_link(struct peer *peer);
+
 /* Dial @target, port @port, from @source, with the nonce of @i. The link, or NULL. */
 struct peer_link *peer_dial(struct peer *peer, const char *source, const char *target, int port,
 			    int i);

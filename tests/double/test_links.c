@@ -215,9 +215,7 @@ static void stranger(const char *personality)
 	CHECK_STR(link->why, "rejected: The other daemon does not expect this link.");
 	CHECK_EQ(atomic_load(&scene.board->taken), 0);
 	/* One that speaks another version. */
-	link = &peer.links[peer.n_links++];
-	*link = (struct peer_link){.peer = &peer, .index = peer.n_links - 1};
-	link_init(&link->link, &peer.cm, &peer.pool, peer.links[0].link.ops);
+	link = peer_link(&peer);
 	link->link.own.version = 9;
 	{
 		union gid_address from = peer_address(addresses[0], 0);
@@ -323,10 +321,16 @@ LINK_CASE(a_link_that_is_closed_is_closed_at_both_ends)
 
 LINK_CASE(closing_in_every_stage_leaves_nothing)
 {
+	struct peer_link *idle;
+
 	scene.pool[0] = scene.pool[1] = 4;
 	scene.admit_max = 40;
 	REQUIRE(scene_open("rxe"));
 	atomic_store(&scene.board->refill, true);
+	idle = peer_link(&peer);
+	link_close(&idle->link, "never dialled");
+	CHECK(idle->is_closed);
+	CHECK_EQ(peer.cm.n_pending, 0);
 	for (int i = 0; i < 40; i++) {
 		struct peer_link *link = dial(i);
 
