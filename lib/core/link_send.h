@@ -56,7 +56,7 @@ struct link_wr {
 	enum link_wr_op op;
 	bool is_inline;
 	bool is_signalled;
-	uint32_t number; /* to be found in the completion */
+	uint32_t number; /* to be found in the completion: half of a wr_id */
 	/* Bytes of the ring here. WRITE: to the same offset of the peer's ring; in one piece in
 	 * both. SEND: payload behind own[], may wrap here. */
 	struct link_lane *lane; /* NULL: a message of the link itself */

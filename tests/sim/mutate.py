@@ -36,7 +36,7 @@ SIMS = {
                 ["-include", "sim/hook.h"], 60000),
     "link": Sim("link_mutations.txt", "link_seeds.txt", lambda name: name.startswith("link_"),
                 ["cdc", "cdc_lane", "link_flow", "link_lane", "link_msg", "link_post",
-                 "link_send", "link_take", "ring"], [], 150),
+                 "link_send", "link_take", "ring"], [], 40),
 }
 # Longest time that one mutation may take. Chosen: 20 times what the slowest needs.
 RUN_SECONDS = 240
