@@ -48,6 +48,7 @@ int qp_create(const struct device *device, struct cq_set *cqs, const struct qp_s
 
 /*
  * Destroy @qp, in whatever state, and free it; NULL is ignored. Returns NULL. Waits until all
- * asynchronous events about it are acknowledged. Completions of it that nobody polled are gone.
+ * asynchronous events about it are acknowledged. Completions of it that nobody
+ * polled may be gone, or may still come: rxe and siw keep them (tests/lab/facts).
  */
 struct qp *qp_destroy(struct cq_set *cqs, struct qp *qp);

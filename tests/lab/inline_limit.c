@@ -117,11 +117,11 @@ static const char *failure(struct loop *loop, uint32_t bytes, uint32_t lkey, uns
 		return "no receive could be posted";
 	if (loop_send(&loop->a, bytes, lkey, flags) != 0)
 		return "refused by ibv_post_send";
-	if (!loop_completion(loop->a.id->send_cq, &wc))
+	if (!loop_completion(loop->a.sent, &wc))
 		return "no completion";
 	if (wc.status != IBV_WC_SUCCESS)
 		return ibv_wc_status_str(wc.status);
-	if (!loop_completion(loop->b.id->recv_cq, &wc) || wc.status != IBV_WC_SUCCESS)
+	if (!loop_completion(loop->b.received, &wc) || wc.status != IBV_WC_SUCCESS)
 		return "sent but not received";
 	if (wc.byte_len != bytes || memcmp(loop->a.data, loop->b.data, bytes) != 0)
 		return "received something else";

@@ -83,6 +83,12 @@ static int equip(struct loop_end *end, const struct ibv_qp_cap *cap)
 {
 	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = *cap};
 
+	end->sent = ibv_create_cq(end->id->verbs, (int)cap->max_send_wr, NULL, NULL, 0);
+	end->received = ibv_create_cq(end->id->verbs, (int)cap->max_recv_wr, NULL, NULL, 0);
+	if (!end->sent || !end->received)
+		return loop_fail("ibv_create_cq");
+	attr.send_cq = end->sent;
+	attr.recv_cq = end->received;
 	if (rdma_create_qp(end->id, NULL, &attr) != 0)
 		return loop_fail("rdma_create_qp");
 	end->mr = ibv_reg_mr(end->id->pd, end->data, sizeof(end->data),
@@ -140,10 +146,15 @@ static void release(struct loop_end *end)
 		return;
 	if (end->id->qp)
 		rdma_destroy_qp(end->id);
+	if (end->sent)
+		ibv_destroy_cq(end->sent);
+	if (end->received)
+		ibv_destroy_cq(end->received);
 	if (end->mr)
 		ibv_dereg_mr(end->mr);
 	rdma_destroy_id(end->id);
 	end->id = NULL;
+	end->sent = end->received = NULL;
 	end->mr = NULL;
 }
 

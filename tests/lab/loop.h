@@ -17,7 +17,8 @@
 
 struct loop_end {
 	struct rdma_cm_id *id;
-	struct ibv_mr *mr; /* of data: local and remote write */
+	struct ibv_cq *sent, *received; /* completions; they outlive the queue pair */
+	struct ibv_mr *mr;		/* of data: local and remote write */
 	uint8_t data[LOOP_BYTES];
 };
 

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "loop.h"
 
@@ -44,12 +45,12 @@ static void say_completion(const char *what, struct ibv_cq *cq)
 
 static void say_sent(struct loop *loop)
 {
-	say_completion("sent", loop->a.id->send_cq);
+	say_completion("sent", loop->a.sent);
 }
 
 static void say_received(struct loop *loop)
 {
-	say_completion("received", loop->b.id->recv_cq);
+	say_completion("received", loop->b.received);
 }
 
 static void say_event(const char *what, struct loop *loop)
@@ -164,9 +165,9 @@ static void error_state(struct loop *loop)
 
 	say_post("receive", loop_receive(&loop->a, LOOP_BYTES));
 	say_post("modify", ibv_modify_qp(loop->a.id->qp, &attr, IBV_QP_STATE));
-	say_completion("received", loop->a.id->recv_cq);
+	say_completion("received", loop->a.received);
 	say_post("receive", loop_receive(&loop->a, LOOP_BYTES));
-	say_completion("received", loop->a.id->recv_cq);
+	say_completion("received", loop->a.received);
 	say_post("send", loop_send(&loop->a, INLINE_BYTES, loop->a.mr->lkey, 0));
 	say_sent(loop);
 }
@@ -178,7 +179,7 @@ static void disconnect(struct loop *loop)
 		printf(" refused %s", strerrorname_np(errno));
 	say_event("first", loop);
 	say_event("second", loop);
-	say_completion("received", loop->a.id->recv_cq);
+	say_completion("received", loop->a.received);
 }
 
 /* The peer's queue pair is gone, its connection is not. */
@@ -187,6 +188,20 @@ static void peer_queue_destroyed(struct loop *loop)
 	rdma_destroy_qp(loop->b.id);
 	say_post("send", loop_send(&loop->a, INLINE_BYTES, loop->a.mr->lkey, 0));
 	say_sent(loop);
+}
+
+/* Whether a completion that nobody has polled outlives its queue pair. */
+static void completion_of_a_destroyed_queue(struct loop *loop)
+{
+	struct ibv_wc wc;
+
+	say_post("receive", loop_receive(&loop->b, LOOP_BYTES));
+	say_post("send", loop_send(&loop->a, LOOP_BYTES, loop->a.mr->lkey, 0));
+	say_received(loop);
+	/* The acknowledgement comes somewhat later. */
+	usleep(200000);
+	rdma_destroy_qp(loop->a.id);
+	printf(" then %s", ibv_poll_cq(loop->a.sent, 1, &wc) == 1 ? "there" : "gone");
 }
 
 static const struct question {
@@ -207,6 +222,7 @@ static const struct question {
 	{"error_state", error_state},
 	{"disconnect", disconnect},
 	{"peer_queue_destroyed", peer_queue_destroyed},
+	{"completion_of_a_destroyed_queue", completion_of_a_destroyed_queue},
 };
 
 int main(int argc, char **argv)

@@ -221,13 +221,17 @@ void cq_push(struct dbl_cq *cq, const struct dbl_wc *wc)
 
 void cq_forget_qp(struct dbl_cq *cq, const struct dbl_qp *qp)
 {
+	bool is_stale = qp->device->p->quirks & QUIRK_STALE_CQES;
 	uint32_t kept = 0;
 
 	for (uint32_t i = 0; i < cq->count; i++) {
 		struct dbl_wc *from = &cq->ring[(cq->head + i) % cq->size];
 
-		if (from->qp != qp)
-			cq->ring[(cq->head + kept++) % cq->size] = *from;
+		if (from->qp == qp && !is_stale)
+			continue;
+		if (from->qp == qp)
+			from->qp = NULL;
+		cq->ring[(cq->head + kept++) % cq->size] = *from;
 	}
 	cq->count = kept;
 }
@@ -235,6 +239,8 @@ void cq_forget_qp(struct dbl_cq *cq, const struct dbl_qp *qp)
 /* Polling is what makes room in the work queues. */
 static void free_slots(const struct dbl_wc *wc)
 {
+	if (!wc->qp)
+		return;
 	if (wc->send)
 		wc->qp->sq_tail = wc->slot;
 	else

@@ -7,7 +7,7 @@
 #define SOFT (QUIRK_KERNEL_QUEUES | QUIRK_NO_LATE_FLUSH)
 #define RXE                                                                                        \
 	(SOFT | QUIRK_RETRY7_FOREVER | QUIRK_LOCAL_DOWN_FLUSH | QUIRK_RXE_ERRORS |                 \
-	 QUIRK_FRAGILE_CM | QUIRK_CM_NAGS)
+	 QUIRK_FRAGILE_CM | QUIRK_CM_NAGS | QUIRK_STALE_CQES)
 /* What every iWARP device shares. */
 #define IWARP (QUIRK_NO_IMM | QUIRK_EARLY_COMPLETION)
 
@@ -86,7 +86,8 @@ static const struct personality rows[] = {
 	 1048576, 0, 32, 65520, 1048576, 32767, 262144},
 	/* siw/siw.c: SIW_MAX_INLINE; no flush after a break (seen), query tells the constant. */
 	{"siw", "siw", NET_IWARP, 0x626d74, 1, "1.0.0",
-	 SOFT | IWARP | QUIRK_POST_CONST | QUIRK_QUERY_CONST | QUIRK_NO_FLUSH | QUIRK_SIW_ERRORS,
+	 SOFT | IWARP | QUIRK_POST_CONST | QUIRK_QUERY_CONST | QUIRK_NO_FLUSH | QUIRK_SIW_ERRORS |
+		 QUIRK_STALE_CQES,
 	 rule_echo, 80, -EINVAL, 32768, 0, 6, 102400, 102400, 1638400, 1024000},
 	/* mthca/verbs.c: NULL without errno over 1024; kernel mthca_qp.c: descriptors up to 1008.
 	 */

@@ -81,6 +81,7 @@ enum personality_quirk {
 	QUIRK_SIW_ERRORS = 1u << 14,	  /* a bad lkey: local QP operation error */
 	QUIRK_FRAGILE_CM = 1u << 15,	  /* a CM message while the port is down ends the CM of the
 					     device until it is plugged in again (GSI QP in ERR) */
+	QUIRK_STALE_CQES = 1u << 17,	  /* completions outlive their destroyed QP */
 	QUIRK_CM_NAGS = 1u << 16, /* a peer's port that is down: UNREACHABLE on the established
 				     id, again and again */
 };
