@@ -37,6 +37,9 @@ class Guest:
 		"""@folder: the shared one, which keeps the results; @environment: for the cases."""
 		if not shutil.which("qemu-system-x86_64"):
 			raise Unavailable("there is no qemu-system-x86_64 (Debian: qemu-system-x86)")
+		for path in (HERE, folder):
+			if re.search(r"[\s'\"]", path):
+				raise Unavailable(f"blanks and quotes in a path are too much for it: {path}")
 		self.kernel = kernel
 		self.folder = folder
 		self.cpus = cpus

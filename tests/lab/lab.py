@@ -107,13 +107,13 @@ class Lab:
 
 
 def main():
-	parser = argparse.ArgumentParser(usage=__doc__.split("\n\n", 2)[1])
+	parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].split("\n\n")[0])
 	parser.add_argument("build")
 	parser.add_argument("--list", action="store_true")
 	parser.add_argument("--cpus", type=int, default=1)
 	parser.add_argument("--require", action="store_true")
 	parser.add_argument("case", nargs="*")
-	args = parser.parse_args()
+	args = parser.parse_intermixed_args()
 	cases = read_list()
 	if args.list:
 		print("\n".join(case.name for case in cases))
