@@ -6,10 +6,13 @@
  *	cm-removal DEVICE ADDRESS HOW
  *
  * Opens DEVICE, listens on ADDRESS, which is the device's, prints "ready", waits for the removal,
- *gives all of it back, and then makes librdmacm drop its context: resync	rdma_get_devices()
- *compares librdmacm's list of devices with the present one. It does nothing if there is no device
- *any more (rdma-core 44). null	the descriptors of that context become /dev/null Prints "gave up
- *DEVICE" and stays until its standard input ends.
+ * gives all of it back, and then makes librdmacm drop its context. HOW is
+ *
+ *	resync	rdma_get_devices() compares librdmacm's list of devices with the present one; it
+ *		does nothing if there is no device any more (rdma-core 44)
+ *	null	the descriptors of that context become /dev/null
+ *
+ * Prints "gave up DEVICE" and stays until its standard input ends.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a device does with inline data, by plain verbs and without any of Shunt's code, so that a
- *test can compare it with what Shunt finds.
+ * test can compare it with what Shunt finds.
  *
  *	inline-limit DEVICE ADDRESS
  *
  * Prints one line each:
+ *
  *	zero N			the grant for a request of 0
  *	accepted N granted M	the largest request that is accepted, and its grant
  *	refused N ERROR		the smallest that is refused; absent if none to REQUEST_MAX is
- *	reference OUTCOME	a message by reference over a connection to ADDRESS, the device's
- *own inline OUTCOME		one of min(M, MESSAGE_MAX) bytes with IBV_SEND_INLINE and an lkey
- *that does not exist where OUTCOME is "arrived", the status of the completion, or why nothing could
- *be tried. Exit status 0 if all lines could be printed.
+ *	reference OUTCOME	a message by reference over a connection to ADDRESS, the own one
+ *	inline OUTCOME		one of M bytes, inline, with an lkey that does not exist; absent
+ *				if M is 0
+ *
+ * OUTCOME is "arrived" or "failed"; then why is on standard error. Exit status 0 if all lines could
+ * be printed.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -32,8 +32,7 @@ struct loop {
 /* Print why. Returns -1. */
 int loop_fail(const char *what);
 
-/* Open what connections of @address, IPv4, are made from. The listener has a port of the kernel's.
- */
+/* Open what connections of @address, IPv4, are made from. The kernel chooses the port. */
 int loop_open(struct loop *loop, const char *address);
 void loop_close(struct loop *loop);
 

@@ -3,10 +3,11 @@
  * A library to preload into a program in the guest: the device below it seems to have a smaller
  * inline limit, or one that means nothing. $SHUNT_LAB_INLINE chooses:
  *
- *	N		at most N bytes: more is refused with EINVAL, less is passed on and the
- *grant is never reported above N 0		whatever is asked, success and a grant of 0 ignored
- *whatever is asked is granted, but IBV_SEND_INLINE is taken off each request, so that the provider
- *reads the data by its lkey
+ *	N	at most N bytes: more is refused with EINVAL, less is passed on, and no grant is
+ *		reported above N
+ *	0	whatever is asked, success and a grant of 0
+ *	ignored	whatever is asked is granted, but IBV_SEND_INLINE is taken off each request, so
+ *		that the provider reads the data by its lkey
  *
  * It covers ibv_create_qp() and ibv_create_qp_ex(), in librdmacm too, and ibv_query_qp(). The
  * second and ibv_post_send() are inline functions over the operations of a context, which are
