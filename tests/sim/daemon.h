@@ -7,8 +7,9 @@
 #include "sim/plan.h"
 
 /*
- * The daemon of the host: pairs the two ends, hands out fresh halves for each epoch, and rings both
- * bells when a process dies. It may die itself and be succeeded.
+ * The daemon of the host: pairs the two ends, hands out fresh halves for each epoch, and wakes both
+ * sides when a process dies. It kicks their processes then; whoever sleeps here wakes by his side's
+ * bell as by his kick, so that one counter stands for both. It may die itself and be succeeded.
  */
 
 /* The halves of an epoch, kept to the end of the run. */
