@@ -64,7 +64,7 @@ static int hand_over_apart(struct sock *sock, int fd)
 	pid = (pid_t)SYS_CALL(clone, 0, NULL, NULL, NULL, NULL);
 	if (pid == 0) {
 		session_unlock();
-		wait_forked();
+		wait_apart();
 		sock->fd = fd;
 		SYS_CALL(exit_group, -demote_handover(sock, REASON_EXEC) & 0xff);
 	}

@@ -41,6 +41,7 @@ struct sleeper {
 static __thread struct sleeper sleeper __attribute__((tls_model("initial-exec"))) = {.epfd = -1};
 static pthread_key_t sleeper_key;
 static uint32_t fork_count = 1;
+static bool apart; /* the session is another process's */
 
 static void sleeper_exit(void *arg)
 {
@@ -62,6 +63,12 @@ void wait_forked(void)
 	fork_count++;
 }
 
+void wait_apart(void)
+{
+	wait_forked();
+	apart = true;
+}
+
 /* The thread's epoll as the last wait left it, with the kick; -1 if there is no descriptor for one.
  * Before anything is armed. */
 static int sleeper_open(struct sleeper *s)
@@ -79,7 +86,8 @@ static int sleeper_open(struct sleeper *s)
 		s->sock = NULL;
 		pthread_setspecific(sleeper_key, s);
 	}
-	kick_watch(s->epfd, TAG_KICK, &s->watched);
+	if (!apart)
+		kick_watch(s->epfd, TAG_KICK, &s->watched);
 	s->covered = session_covers(s->watched);
 	return s->epfd;
 }
@@ -114,7 +122,7 @@ void wait_attend(void)
 
 	if (!s->kicked) {
 		/* Adoption may have to go on, or a daemon may have come. */
-		if (!s->covered && session_calls())
+		if (!s->covered && !apart && session_calls())
 			session_poll();
 		return;
 	}

@@ -87,3 +87,7 @@ int wait_ppoll(struct pollfd *fds, unsigned int n, const struct wait_sleep *slee
 /* At the start, and in a forked child. */
 void wait_init(void);
 void wait_forked(void);
+
+/* In a child that goes on with its parent's memory as it was, to make one wait: what the daemon has
+ * to say is for the parent. */
+void wait_apart(void);
