@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <endian.h>
 #include <string.h>
 
 #include "core/link_hello.h"
+#include "core/wire.h"
 
 #define MAGIC 0x53686c6bu
 
@@ -16,47 +16,19 @@
 /* More receives than any device has. */
 #define CREDITS_MAX 65535u
 
-static void put32(uint8_t *at, uint32_t value)
-{
-	value = htobe32(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static void put16(uint8_t *at, uint16_t value)
-{
-	value = htobe16(value);
-	memcpy(at, &value, sizeof(value));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-	uint32_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be32toh(value);
-}
-
-static uint16_t get16(const uint8_t *at)
-{
-	uint16_t value;
-
-	memcpy(&value, at, sizeof(value));
-	return be16toh(value);
-}
-
 void link_hello_encode(const struct link_hello *hello, uint8_t ret_bytes[LINK_HELLO_BYTES])
 {
 	memset(ret_bytes, 0, LINK_HELLO_BYTES);
-	put32(ret_bytes, MAGIC);
-	put16(ret_bytes + AT_VERSION, hello->version);
-	put16(ret_bytes + AT_KIND, (uint16_t)hello->kind);
+	put_be32(ret_bytes, MAGIC);
+	put_be16(ret_bytes + AT_VERSION, hello->version);
+	put_be16(ret_bytes + AT_KIND, (uint16_t)hello->kind);
 	if (hello->kind == LINK_REJECTION) {
-		put32(ret_bytes + AT_REJECT, hello->reject);
+		put_be32(ret_bytes + AT_REJECT, hello->reject);
 		return;
 	}
 	memcpy(ret_bytes + AT_NONCE, hello->nonce, LINK_NONCE_BYTES);
-	put32(ret_bytes + AT_CREDITS, hello->credits);
-	put32(ret_bytes + AT_GENERATION, hello->generation);
+	put_be32(ret_bytes + AT_CREDITS, hello->credits);
+	put_be32(ret_bytes + AT_GENERATION, hello->generation);
 }
 
 enum link_verdict link_hello_decode(const void *bytes, size_t len, struct link_hello *ret_hello)
@@ -66,24 +38,24 @@ enum link_verdict link_hello_decode(const void *bytes, size_t len, struct link_h
 	uint16_t kind;
 	uint32_t reject;
 
-	if (len < LINK_HELLO_BYTES || get32(at) != MAGIC)
+	if (len < LINK_HELLO_BYTES || get_be32(at) != MAGIC)
 		return LINK_HELLO_FOREIGN;
-	hello.version = get16(at + AT_VERSION);
+	hello.version = get_be16(at + AT_VERSION);
 	if (hello.version != LINK_HELLO_VERSION)
 		return LINK_HELLO_VERSION_BAD;
-	kind = get16(at + AT_KIND);
+	kind = get_be16(at + AT_KIND);
 	if (kind == 0 || kind >= LINK_KIND_END)
 		return LINK_HELLO_FOREIGN;
 	hello.kind = kind;
 	if (hello.kind == LINK_REJECTION) {
-		reject = get32(at + AT_REJECT);
+		reject = get_be32(at + AT_REJECT);
 		if (reject == 0 || reject >= LINK_REJECT_END)
 			return LINK_HELLO_FOREIGN;
 		hello.reject = reject;
 	} else {
 		memcpy(hello.nonce, at + AT_NONCE, LINK_NONCE_BYTES);
-		hello.credits = get32(at + AT_CREDITS);
-		hello.generation = get32(at + AT_GENERATION);
+		hello.credits = get_be32(at + AT_CREDITS);
+		hello.generation = get_be32(at + AT_GENERATION);
 		if (hello.credits > CREDITS_MAX)
 			return LINK_HELLO_FOREIGN;
 	}
