@@ -161,8 +161,8 @@ int pair_connect(struct end *end, const struct end_name *peer, struct pair_patie
 
 int pair_make(struct end ends[2], const char *first, const char *second)
 {
-	/* 67 ms, twice again: long for a busy machine, short for a test of loss. */
-	const struct pair_patience patience = {14, 2, 2};
+	/* 268 ms, twice again: long for a busy machine, short for a test of loss. */
+	const struct pair_patience patience = {16, 2, 2};
 	struct end_name names[2];
 	int rc;
 

@@ -134,7 +134,7 @@ static void check_overrun(struct setting *s)
 
 TAP_CASE(an_overrun_ends_the_queue_and_its_qps)
 {
-	const struct pair_patience patience = {14, 2, 2};
+	const struct pair_patience patience = {16, 2, 2};
 	struct setting s;
 	struct ibv_wc wc;
 

@@ -344,7 +344,7 @@ TAP_CASE(a_post_before_its_state_is_refused)
 TAP_CASE(inline_above_the_mtu_is_refused_where_it_is)
 {
 	struct verbs_host *host = verbs_host_new();
-	struct pair_patience patience = {14, 2, 2};
+	struct pair_patience patience = {16, 2, 2};
 	struct end_name name;
 	struct end end;
 

@@ -35,7 +35,8 @@ static bool exchange(const struct party *party, const struct end *end, struct en
 
 static bool join(const struct party *party, struct end *end, struct end_name *ret_peer)
 {
-	const struct pair_patience patience = {14, 4, 4};
+	/* Without receives for as long as it takes: the receiver may be slow. */
+	const struct pair_patience patience = {16, 3, 7};
 
 	verbs_host_enter(party->host);
 	if (party->own_netns && !CHECK_EQ(unshare(CLONE_NEWNET), 0))
