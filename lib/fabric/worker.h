@@ -100,8 +100,8 @@ struct worker_report {
 /* What the worker tells, all on the loop, from worker_reap(). Objects may be freed where it is said
  * that they are over. */
 struct worker_ops {
-	/* State words of either client have changed, or were told. The half of our client may say
-	 * more than travels (rx_stop, rx_resume): look there. */
+	/* State words of our client have changed, or those of the peer's have come. The half of our
+	 * client may say more than travels (rx_stop, rx_resume): look there. */
 	void (*lane_words)(struct worker_lane *lane, const struct worker_report *report);
 	/* The lane has ended: neither half is touched by the worker any more. */
 	void (*lane_ended)(struct worker_lane *lane, const struct worker_report *report);

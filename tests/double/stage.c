@@ -52,7 +52,7 @@ static void on_ended(struct worker_lane *worker, const struct worker_report *rep
 
 	lane->report = *report;
 	lane->n_ended++;
-	if (report->end != WORKER_ASKED)
+	if (report->end > WORKER_PEER_DONE)
 		tap_diag("side %d: a lane ends: %s: %s", lane->stage->side,
 			 worker_end_name(report->end), report->why);
 	CHECK_EQ(lane->n_over, 0);
@@ -162,6 +162,7 @@ static void lane_start(struct stage_lane *lane, const struct lane_name *name, ui
 		.is_second = lane->stage->side == 1,
 	};
 
+	lane->peer = name->token;
 	lane->stub = (struct stub){
 		.lane = {.own = lane->map,
 			 .peer = lane->fed->ctl,

@@ -34,6 +34,7 @@ struct stage_lane {
 	struct mr_half *client, *fed;
 	int fd, client_bell, own_bell; /* of the client's half; the daemon's */
 	struct half_ctl *map;	       /* the client's, for writing */
+	struct cdc_token peer;	       /* the other end's name of it */
 	struct stub stub;
 	uint32_t n_words, n_ended, n_over;
 	struct worker_report words, report;

@@ -27,6 +27,8 @@ struct stub {
 	enum stub_role role;
 	uint64_t target;    /* bytes to send */
 	uint32_t unit;	    /* of one message; 0: as much as there is room for */
+	bool is_mixed;	    /* messages of 1 to 3000 bytes, each of another size */
+	bool is_gentle;	    /* one operation per step, which leaves others their turn */
 	bool reads_nothing; /* for now */
 	uint64_t sent, received;
 	bool tx_ended, rx_ended, has_failed;
