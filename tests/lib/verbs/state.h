@@ -31,7 +31,7 @@
 /* No override: the personality's own figure holds. */
 #define STATE_UNSET (-1L)
 
-/* These are the double's own, shared by its two libraries. */
+/* Seen from outside: what programs call, and what the double's two libraries share. */
 #define DBL_API __attribute__((visibility("default")))
 
 struct state_gid {
