@@ -51,6 +51,10 @@ static void scan_run(struct control_job *job)
 	config.memlock_bytes = scan->memlock_bytes;
 	preflight_memlock(&config.memlock_limit, &config.may_lock);
 	preflight_check(&config, &scan->preflight);
+	/* One that nobody here had. Without any device left its context is taken from librdmacm
+	 * under its hands: not while a device that is going may still use it. */
+	if ((scan->n > 0 || scan->has_none) && cm_context_holds_other(listed, scan->n))
+		cm_context_drop_gone();
 }
 
 static bool same_line(const struct preflight *preflight, const struct preflight_line *line)
@@ -112,22 +116,6 @@ static void compare(struct devices *devices)
 	}
 }
 
-static void sync_start(struct devices *devices);
-
-/* librdmacm may hold a device that the daemon left alone. */
-static void let_go_of_missing(struct devices *devices)
-{
-	const struct devices_scan *scan = &devices->scan;
-	bool is_missing = false;
-
-	for (size_t i = 0; i < devices->n_seen; i++)
-		is_missing |= !is_in_scan(scan, devices->seen[i]);
-	memcpy(devices->seen, scan->names, sizeof(devices->seen));
-	devices->n_seen = scan->n;
-	if (is_missing)
-		sync_start(devices);
-}
-
 /* Without any device there is nothing to release in time, and uevents tell of the first one. */
 static void arm_rescan(struct devices *devices)
 {
@@ -151,10 +139,8 @@ static void scan_done(struct control_job *job)
 	tell_preflight(devices, &scan->preflight);
 	/* An error says nothing about the devices; that the kernel knows no RDMA (any more) does.
 	 */
-	if (scan->error == 0 || scan->error == -ENOSYS) {
+	if (scan->error == 0 || scan->error == -ENOSYS)
 		compare(devices);
-		let_go_of_missing(devices);
-	}
 	if (again)
 		rescan(devices);
 	arm_rescan(devices);
@@ -168,6 +154,7 @@ static void rescan(struct devices *devices)
 		scan->again = true;
 		return;
 	}
+	scan->has_none = list_is_empty(&devices->all);
 	scan->job = (struct control_job){.run = scan_run, .done = scan_done};
 	scan->in_flight = control_submit(&devices->control, &scan->job) == 0;
 }
@@ -178,6 +165,8 @@ static void sync_run(struct control_job *job)
 	(void)job;
 	cm_context_drop_gone();
 }
+
+static void sync_start(struct devices *devices);
 
 static void sync_done(struct control_job *job)
 {

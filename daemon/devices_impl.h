@@ -37,6 +37,7 @@
 struct devices_scan {
 	struct control_job job;
 	uint64_t memlock_bytes;
+	bool has_none; /* no device is at hand, not even one that is going */
 	/* Results. */
 	char names[DEVICES_MAX][IBV_SYSFS_NAME_MAX];
 	size_t n;
@@ -67,9 +68,6 @@ struct devices {
 	struct preflight preflight; /* as logged last */
 	struct probe_cache cache;   /* where; each device has a copy to work with */
 	bool has_scanned;
-	/* As the last scan found them, also those that are left alone. */
-	char seen[DEVICES_MAX][IBV_SYSFS_NAME_MAX];
-	size_t n_seen;
 };
 
 /* @dev has released everything: forget it. To be called by the device. */

@@ -86,22 +86,44 @@ static struct context *place_for(const char *name, const struct identity *cmd)
 	return free_one;
 }
 
-void cm_context_note(const struct rdma_cm_id *id)
+/* Under the lock. */
+static void note(const struct ibv_context *verbs)
 {
 	struct context noted, *place;
 
-	if (!id->verbs)
-		return;
 	memset(&noted, 0, sizeof(noted));
 	noted.is_used = true;
-	snprintf(noted.name, sizeof(noted.name), "%s", ibv_get_device_name(id->verbs->device));
-	identify(id->verbs->cmd_fd, &noted.cmd);
-	identify(id->verbs->async_fd, &noted.async);
-	pthread_mutex_lock(&lock);
+	snprintf(noted.name, sizeof(noted.name), "%s", ibv_get_device_name(verbs->device));
+	identify(verbs->cmd_fd, &noted.cmd);
+	identify(verbs->async_fd, &noted.async);
 	place = place_for(noted.name, &noted.cmd);
 	if (place)
 		*place = noted;
+}
+
+void cm_context_note(const struct rdma_cm_id *id)
+{
+	if (!id->verbs)
+		return;
+	pthread_mutex_lock(&lock);
+	note(id->verbs);
 	pthread_mutex_unlock(&lock);
+}
+
+bool cm_context_holds_other(const char *const *names, size_t n)
+{
+	bool other = false;
+
+	pthread_mutex_lock(&lock);
+	for (size_t i = 0; i < CONTEXTS_MAX && !other; i++) {
+		bool is_there = !contexts[i].is_used;
+
+		for (size_t j = 0; j < n && !is_there; j++)
+			is_there = strcmp(contexts[i].name, names[j]) == 0;
+		other = !is_there;
+	}
+	pthread_mutex_unlock(&lock);
+	return other;
 }
 
 /* The descriptor leads nowhere from now on; its number stays taken, for librdmacm to close. */
@@ -160,10 +182,12 @@ unsigned int cm_context_drop_gone(void)
 
 	pthread_mutex_lock(&lock);
 	if (list && list[0]) {
+		forget_gone(list);
 		devices = rdma_get_devices(NULL);
+		for (size_t i = 0; devices && devices[i]; i++)
+			note(devices[i]);
 		if (devices)
 			rdma_free_devices(devices);
-		forget_gone(list);
 	} else {
 		n = point_all_at_null();
 	}

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <rdma/rdma_cma.h>
+#include <stdbool.h>
+#include <stddef.h>
 
 /*
  * librdmacm opens a context of its own on every device that one of its ids gets bound to, and keeps
@@ -14,12 +16,17 @@
  *                          left alone, but the two descriptors in it become /dev/null: the kernel
  *                          has its device back, and librdmacm closes /dev/null some day
  *
+ * Comparing, it opens every device that there is at that moment, also one that has just come and is
+ * gone before anybody else has seen it: so what it holds is looked at again from time to time.
  * Both are proven on real drivers by tests/lab/cases/cm_removal.sh. So that the second way finds
  * the contexts, whoever binds an id notes it. Descriptors are looked at again before they are
  * touched: librdmacm may have closed them, and the numbers be somebody else's.
  *
  * Any thread.
  */
+
+/* Whether librdmacm may hold a device that is not among the @n of @names. */
+bool cm_context_holds_other(const char *const *names, size_t n);
 
 /* Remember the context of @id, if it has one: after it was bound, resolved or requested. */
 void cm_context_note(const struct rdma_cm_id *id);
