@@ -16,6 +16,7 @@ import argparse
 import fcntl
 import os
 import sys
+import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -59,7 +60,18 @@ class Lab:
 		os.makedirs(os.path.dirname(self.folder), exist_ok=True)
 		self.lock = open(os.path.join(self.cache, "lock"), "w", encoding="utf-8")
 		fcntl.flock(self.lock, fcntl.LOCK_EX)
-		return Kernel(self.cache, self.say)
+		done = threading.Event()
+		ticker = threading.Thread(target=self._tick, args=(done,), daemon=True)
+		ticker.start()
+		try:
+			return Kernel(self.cache, self.say)
+		finally:
+			done.set()
+			ticker.join()
+
+	def _tick(self, done):
+		while not done.wait(SAY_EVERY_S):
+			self.say("preparing the kernel")
 
 	def run(self, kernel, cases):
 		"""All of the cases; those behind one that ends the guest run in a new one."""
