@@ -121,6 +121,7 @@ static void detach(struct end *end)
 	if (side->end == end)
 		side->end = NULL;
 	end->coupling = NULL;
+	list_unlink(&end->asking);
 	if (!coupling->sides[0].end && !coupling->sides[1].end)
 		coupling_free(coupling);
 }
@@ -383,16 +384,13 @@ void coupling_hint_gone(struct end *end)
 void coupling_ask_demote(struct end *end, enum reason reason)
 {
 	struct coupling *coupling = end->coupling;
-	struct ctl_msg msg = {.type = CTL_DEMOTE, .u.demote = {.reason = reason}};
 
 	if (coupling->demote_serial == coupling->server->demote_serial)
 		return;
 	coupling->demote_serial = coupling->server->demote_serial;
 	for (struct end *at = walk(coupling, NULL); at; at = walk(coupling, at)) {
 		end_note(at, HISTORY_ASKED, reason, coupling->epoch);
-		msg.token = at->token;
-		session_send(at->session, &msg, NULL, 0);
-		session_kick(at->session);
+		session_ask_demote(at, reason);
 	}
 }
 

@@ -72,6 +72,8 @@ struct end {
 	struct remote_lane *remote; /* instead of it: see remote_ops.h */
 	uint8_t side;		    /* in coupling */
 	uint32_t last_epoch;	    /* highest epoch that this end was given */
+	struct list asking;	    /* session->asks, while it is to be asked… */
+	enum reason asked_for;	    /* … to go back to TCP, for this reason */
 
 	enum ctl_state state;
 	enum reason reason;

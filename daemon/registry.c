@@ -72,6 +72,7 @@ struct end *registry_add(struct registry *registry, struct session *session, uin
 	end->dup = -1;
 	list_init(&end->link);
 	list_init(&end->kin);
+	list_init(&end->asking);
 	if (enter(registry, end) < 0) {
 		free(end);
 		return NULL;
@@ -105,6 +106,7 @@ void registry_remove(struct registry *registry, struct end *end)
 	list_unlink(&end->kin);
 	map_del_bytes(&registry->by_token, &end->session_serial, sizeof(struct token_key));
 	list_unlink(&end->link);
+	list_unlink(&end->asking);
 	end->session->user->ends--;
 	free(end);
 }

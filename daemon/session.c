@@ -147,6 +147,33 @@ static void session_send_failed(struct session *session, int rc)
 		session_doom(session);
 }
 
+static void session_ask(struct session *session)
+{
+	struct ctl_msg msg = {.type = CTL_DEMOTE};
+	struct list *node;
+	bool any = false;
+
+	while (list_is_empty(&session->out) && session->phase != SESSION_DOOMED &&
+	       (node = list_pop_front(&session->asks)) != NULL) {
+		struct end *end = list_entry(node, struct end, asking);
+
+		msg.token = end->token;
+		msg.u.demote.reason = end->asked_for;
+		session_send(session, &msg, NULL, 0);
+		any = true;
+	}
+	if (any)
+		session_kick(session);
+}
+
+void session_ask_demote(struct end *end, enum reason reason)
+{
+	end->asked_for = reason;
+	if (!list_is_linked(&end->asking))
+		list_push_back(&end->session->asks, &end->asking);
+	session_ask(end->session);
+}
+
 static void session_flush(struct session *session)
 {
 	struct list *node;
@@ -169,6 +196,7 @@ static void session_flush(struct session *session)
 		fd_bag_close(&parcel->bag);
 		free(parcel);
 	}
+	session_ask(session);
 	session_watch(session);
 }
 
@@ -435,6 +463,7 @@ void session_accept(struct server *server, int fd)
 	list_init(&session->link);
 	list_init(&session->out);
 	list_init(&session->ends);
+	list_init(&session->asks);
 	task_init(&session->doom, on_doom);
 	task_init(&session->kicking, on_kicking);
 	timer_init(&session->timer, on_timer);

@@ -45,6 +45,7 @@ struct session {
 	struct timer timer; /* HELLO is due; later: reading goes on */
 	struct list out;
 	size_t out_count;
+	struct list asks; /* ends to be asked to go back to TCP, when the client has room */
 	enum session_phase phase;
 	bool paused, hung_up;
 
@@ -75,6 +76,12 @@ void session_refuse(struct session *session, uint64_t token, enum reason reason,
 /* End @session because its client did what @format says. Logs, rate-limited per user. */
 __attribute__((format(printf, 2, 3))) void session_cut(struct session *session, const char *format,
 						       ...);
+
+/*
+ * Ask the client of @end to go back to TCP. All its lanes may be asked for at once, so such a
+ * message waits until those before it are out, and is not counted against the client.
+ */
+void session_ask_demote(struct end *end, enum reason reason);
 
 /* Wake every sleeper of the client, after the current callback. Never fails; a tool has none. */
 void session_kick(struct session *session);

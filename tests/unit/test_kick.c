@@ -329,39 +329,81 @@ static int settled_fds(const struct shuntd *daemon, int expected)
 	return shuntd_count_fds(daemon);
 }
 
-TAP_CASE(the_daemon_has_no_descriptor_per_lane)
-{
-	static struct lane_end ends[LANES][2];
-	struct rlimit limit;
-	struct shuntd daemon;
-	int tcp[2], first = 0;
+static struct lane_end many[LANES][2];
 
-	REQUIRE_OK(getrlimit(RLIMIT_NOFILE, &limit));
-	limit.rlim_cur = limit.rlim_max;
-	REQUIRE_OK(setrlimit(RLIMIT_NOFILE, &limit));
+/* LANES lanes between two sessions. @ret_first: the daemon's descriptors behind the first one. */
+static bool many_begin(struct shuntd *daemon, int *ret_first)
+{
+	struct rlimit limit;
+	int tcp[2];
+
 	lane_ring_bytes = 4096;
-	REQUIRE(shuntd_start(&daemon, "ring_bytes = 4096;"));
+	if (!CHECK_OK(getrlimit(RLIMIT_NOFILE, &limit)))
+		return false;
+	limit.rlim_cur = limit.rlim_max;
+	if (!CHECK_OK(setrlimit(RLIMIT_NOFILE, &limit)) ||
+	    !shuntd_start(daemon, "ring_bytes = 4096;"))
+		return false;
 	for (int i = 0; i < LANES; i++) {
-		REQUIRE_OK(net_pair(NET_V4, tcp));
-		if (i == 0)
-			REQUIRE(lane_init(&daemon, tcp, ends[0]));
+		if (!CHECK_OK(net_pair(NET_V4, tcp)) ||
+		    (i == 0 && !lane_init(daemon, tcp, many[0])))
+			return false;
 		for (int k = 0; k < 2; k++) {
-			ends[i][k] = ends[0][k];
-			ends[i][k].tcp = tcp[k];
-			ends[i][k].token = 1000u + (unsigned int)i;
+			many[i][k] = many[0][k];
+			many[i][k].tcp = tcp[k];
+			many[i][k].token = 1000u + (unsigned int)i;
 		}
-		REQUIRE(lane_pair(ends[i], 1) && lane_complete(ends[i], 1));
-		lane_drop(&ends[i][0]);
-		lane_drop(&ends[i][1]);
+		if (!lane_pair(many[i], 1) || !lane_complete(many[i], 1))
+			return false;
+		lane_drop(&many[i][0]);
+		lane_drop(&many[i][1]);
 		if (i == 0)
-			first = settled_fds(&daemon, 0);
+			*ret_first = settled_fds(daemon, 0);
 	}
-	CHECK(first > 0);
-	CHECK_EQ(settled_fds(&daemon, first), first);
+	return true;
+}
+
+static void many_end(struct shuntd *daemon)
+{
 	for (int i = 1; i < LANES; i++)
 		for (int k = 0; k < 2; k++)
-			close(ends[i][k].tcp);
-	lane_ends_close(ends[0]);
-	shuntd_stop(&daemon);
+			close(many[i][k].tcp);
+	lane_ends_close(many[0]);
+	shuntd_stop(daemon);
 	lane_ring_bytes = LANE_RING_BYTES;
+}
+
+TAP_CASE(the_daemon_has_no_descriptor_per_lane)
+{
+	struct shuntd daemon;
+	int first = 0;
+
+	REQUIRE(many_begin(&daemon, &first));
+	CHECK(first > 0);
+	CHECK_EQ(settled_fds(&daemon, first), first);
+	many_end(&daemon);
+}
+
+/* All lanes of a process are asked at once, and it reads nothing meanwhile. */
+TAP_CASE(a_request_for_more_lanes_than_messages_are_kept_for_reaches_all)
+{
+	const struct ctl_msg ask = {
+		.type = CTL_DEMOTE_REQ,
+		.token = 7,
+		.u.demote_req = {.pid = getpid(), .fd = -1},
+	};
+	struct shuntd daemon;
+	struct ctl_msg msg;
+	int tool, first;
+
+	REQUIRE(many_begin(&daemon, &first));
+	tool = shuntd_session(&daemon, CTL_HELLO_TOOL);
+	REQUIRE_OK(msg_send(tool, &ask, NULL, 0));
+	REQUIRE(msg_expect(tool, CTL_ANSWER, &msg, NULL));
+	CHECK_EQ(msg.u.answer.count, 2 * LANES);
+	for (int k = 0; k < 2; k++)
+		for (int i = 0; i < LANES; i++)
+			REQUIRE(msg_expect(many[0][k].sock, CTL_DEMOTE, &msg, NULL));
+	close(tool);
+	many_end(&daemon);
 }
