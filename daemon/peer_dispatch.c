@@ -109,6 +109,8 @@ static void on_bye(struct peer_session *session, enum peer_bye why)
 	if (was_its && why != PEER_BYE_CROSSED && why != PEER_BYE_REPLACED)
 		log_info("peer %s: goodbye: %s", peer_address_text(&session->remote, text),
 			 peer_bye_text(why));
+	if (was_its && why == PEER_BYE_CROSSED)
+		peer_counts_move(&host->carried, &session->counts);
 	peer_session_doom(session);
 	if (was_its)
 		peer_host_failed(host, peer_bye_text(why));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
+#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,8 +7,6 @@
 
 #include "base/util.h"
 #include "os/clock.h"
-#include "os/fd.h"
-#include "os/sys.h"
 #include "peers_impl.h"
 #include "server.h"
 
@@ -37,22 +35,28 @@ struct tcp_end peer_address_to_end(const struct peer_address *address)
 	return end;
 }
 
-/* Whether a socket can have @address here, so that the other end is on this host. */
+/*
+ * Whether @address is one of this host's, so that the other end is here. (Whether a socket can be
+ * bound to it says nothing where net.ipv4.ip_nonlocal_bind is set.)
+ */
 static bool is_ours(const struct peer_address *address)
 {
-	AUTO_FD int fd =
-		sys_socket(address->family == 4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6};
-	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct ifaddrs *all;
+	bool found = false;
 
-	if (fd < 0)
+	if (getifaddrs(&all) < 0)
 		return false;
-	if (address->family == 4) {
-		memcpy(&in.sin_addr, address->addr, sizeof(in.sin_addr));
-		return sys_bind(fd, (struct sockaddr *)&in, sizeof(in)) == 0;
+	for (const struct ifaddrs *at = all; at && !found; at = at->ifa_next) {
+		const struct sockaddr_in6 *in6 = (const void *)at->ifa_addr;
+		const struct sockaddr_in *in = (const void *)at->ifa_addr;
+
+		if (in && in->sin_family == AF_INET && address->family == 4)
+			found = memcmp(&in->sin_addr, address->addr, 4) == 0;
+		else if (in6 && in6->sin6_family == AF_INET6 && address->family == 6)
+			found = memcmp(&in6->sin6_addr, address->addr, 16) == 0;
 	}
-	memcpy(&in6.sin6_addr, address->addr, sizeof(in6.sin6_addr));
-	return sys_bind(fd, (struct sockaddr *)&in6, sizeof(in6)) == 0;
+	freeifaddrs(all);
+	return found;
 }
 
 void peer_host_free(struct peer_host *host)
@@ -62,6 +66,7 @@ void peer_host_free(struct peer_host *host)
 	timer_clear(&peers->server->loop.timers, &host->retry);
 	map_del_bytes(&peers->by_key, &host->key, sizeof(host->key));
 	list_unlink(&host->link);
+	peer_counts_move(&peers->gone, &host->carried);
 	free(host);
 }
 
@@ -229,6 +234,7 @@ void peer_host_reached(struct peer_host *host, struct peer_session *session)
 {
 	timer_clear(&host->peers->server->loop.timers, &host->retry);
 	host->session = session;
+	peer_counts_move(&session->counts, &host->carried);
 	if (host->dial == session)
 		host->dial = NULL;
 	host->failures = 0;

@@ -98,6 +98,8 @@ static void match(struct own_offer *own, struct peer_claim *claim, struct peer_s
 	/* The other daemon has to judge as well. */
 	if (own->sent_to == 0)
 		send_offer(own, session);
+	if (session->phase != PEER_UP)
+		return; /* it took nothing any more; the end waits on */
 	own->matched = true;
 	reason = pair_read(end, &facts);
 	if (reason == REASON_NONE)

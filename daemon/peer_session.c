@@ -60,6 +60,30 @@ static void leave_host(struct peer_session *session)
 	}
 }
 
+void peer_counts_move(struct peer_counts *to, struct peer_counts *counts)
+{
+	to->offers_sent += counts->offers_sent;
+	to->offers_received += counts->offers_received;
+	to->matches += counts->matches;
+	to->refusals_sent += counts->refusals_sent;
+	to->refusals_received += counts->refusals_received;
+	to->messages_sent += counts->messages_sent;
+	to->messages_received += counts->messages_received;
+	to->strays += counts->strays;
+	*counts = (struct peer_counts){0};
+}
+
+/* What went over a session that crossed is shown with the one that stays. */
+static void hand_on_counts(struct peer_session *session)
+{
+	struct peer_host *host = session->host;
+
+	host->n_leaving--;
+	if (!host->session)
+		return;
+	peer_counts_move(&host->session->counts, &session->counts);
+}
+
 /* The user has nothing to do with it any more. */
 static void tell_down(struct peer_session *session)
 {
@@ -75,25 +99,13 @@ void peer_session_doom(struct peer_session *session)
 	if (session->phase == PEER_DOOMED)
 		return;
 	if (session->phase == PEER_LEAVING)
-		session->host->n_leaving--;
+		hand_on_counts(session);
 	session->phase = PEER_DOOMED;
 	loop_remove(&session->source);
 	peer_session_proven(session);
 	leave_host(session);
 	tell_down(session);
 	loop_defer(loop_of(session), &session->doom);
-}
-
-static void add_counts(struct peer_counts *to, const struct peer_counts *counts)
-{
-	to->offers_sent += counts->offers_sent;
-	to->offers_received += counts->offers_received;
-	to->matches += counts->matches;
-	to->refusals_sent += counts->refusals_sent;
-	to->refusals_received += counts->refusals_received;
-	to->messages_sent += counts->messages_sent;
-	to->messages_received += counts->messages_received;
-	to->strays += counts->strays;
 }
 
 void peer_session_free(struct peer_session *session)
@@ -106,7 +118,7 @@ void peer_session_free(struct peer_session *session)
 	list_unlink(&session->doom.link);
 	list_unlink(&session->link);
 	peers->n_sessions--;
-	add_counts(&peers->gone, &session->counts);
+	peer_counts_move(&peers->gone, &session->counts);
 	tls_free(session->tls);
 	fd_close(session->source.fd);
 	free(session->out);

@@ -61,6 +61,11 @@ struct host_key {
 
 _Static_assert(sizeof(struct host_key) == 33, "no padding");
 
+struct peer_counts {
+	uint64_t offers_sent, offers_received, matches, refusals_sent, refusals_received;
+	uint64_t messages_sent, messages_received, strays;
+};
+
 #define PEER_WHY_BYTES 128u
 
 struct peer_host {
@@ -72,6 +77,7 @@ struct peer_host {
 	const struct peer_rule *rule;
 	struct peer_session *session; /* UP; NULL: none */
 	struct peer_session *dial;    /* on its way; NULL: none */
+	struct peer_counts carried;   /* of a session that crossed, until the other is up */
 	uint32_t n_leaving;	      /* sessions LEAVING */
 	bool is_ours;		      /* the address is this host's own */
 	uint64_t known_ns;	      /* when that was found out */
@@ -101,11 +107,6 @@ struct peer_claim {
 	struct tcp_name name; /* as our end would be called */
 	struct peer_offer offer;
 	struct timer timer;
-};
-
-struct peer_counts {
-	uint64_t offers_sent, offers_received, matches, refusals_sent, refusals_received;
-	uint64_t messages_sent, messages_received, strays;
 };
 
 struct peer_session {
@@ -171,7 +172,7 @@ struct peers {
 
 /* peers.c */
 
-/* Log, rate-limited per kind, that @who (NULL: as in the text) did what @format says. */
+/* Log, rate-limited per kind, that @who did what @format says. */
 __attribute__((format(printf, 4, 5))) void peers_complain(struct peers *peers,
 							  enum peer_complaint kind,
 							  const struct peer_address *who,
@@ -211,6 +212,9 @@ void peer_session_lost(struct peer_session *session, const char *why);
 
 /* End it without a word. */
 void peer_session_doom(struct peer_session *session);
+
+/* Add @counts to @to, and empty it. */
+void peer_counts_move(struct peer_counts *to, struct peer_counts *counts);
 
 /* It has shown who it is, or goes: it is not among those on their way any more. */
 void peer_session_proven(struct peer_session *session);
