@@ -112,6 +112,21 @@ struct lane_name {
 	uint32_t rkey;
 };
 
+/* ThreadSanitizer knows memory by its address: under it the client's half has one for all threads.
+ */
+static bool one_address(struct stage_lane *lane)
+{
+#ifdef __SANITIZE_THREAD__
+	size_t bytes = half_bytes(lane->client->ring_bytes);
+
+	lane->map =
+		mremap(lane->map, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, lane->client->ctl);
+	return CHECK(lane->map == lane->client->ctl);
+#else
+	return CHECK(lane->map != lane->client->ctl);
+#endif
+}
+
 static bool lane_open(struct stage *stage, uint32_t i)
 {
 	struct stage_lane *lane = &stage->lanes[i];
@@ -125,7 +140,7 @@ static bool lane_open(struct stage *stage, uint32_t i)
 	lane->map = mmap(NULL, half_bytes(bytes), PROT_READ | PROT_WRITE, MAP_SHARED, lane->fd, 0);
 	return CHECK(lane->map != MAP_FAILED) && CHECK_OK(memfd_seal_writers(lane->fd)) &&
 	       CHECK_OK(mr_half_attach(stage->rig.device, lane->fd, bytes, &lane->client)) &&
-	       CHECK_OK(mr_half_make(stage->rig.device, bytes, &lane->fed)) &&
+	       one_address(lane) && CHECK_OK(mr_half_make(stage->rig.device, bytes, &lane->fed)) &&
 	       CHECK_EQ(worker_lane_make(stage->worker_link, lane, &lane->worker), 0) &&
 	       CHECK_OK(epoll_ctl(stage->bells, EPOLL_CTL_ADD, lane->client_bell, &event));
 }
@@ -207,9 +222,10 @@ static void lane_close_all(struct stage *stage)
 		CHECK_EQ(lane->n_over, 1);
 		CHECK(!lane->worker);
 		CHECK(!lane->stub.has_failed);
+		if (lane->map != lane->client->ctl)
+			munmap(lane->map, half_bytes(lane->client->ring_bytes));
 		mr_half_free(lane->client);
 		mr_half_free(lane->fed);
-		munmap(lane->map, half_bytes(stage->conf.ring_bytes[stage->side]));
 		fd_close(lane->fd);
 		fd_close(lane->client_bell);
 		fd_close(lane->own_bell);
