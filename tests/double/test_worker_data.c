@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
@@ -253,15 +255,46 @@ static void ping_pong(struct stage *stage, uint32_t lane, uint32_t pings)
 	STAGE_AWAIT(stage, stub->received == stub->target && stub->sent == stub->target);
 }
 
+/* --- what a message must not cost ------------------------------------------------------------- */
+
+/* Calls from our own code, by the linker's --wrap. */
+static atomic_uint costs;
+
+#define COUNTED(type, name, params, args)                                                          \
+	type __real_##name params;                                                                 \
+	__attribute__((visibility("default"))) type __wrap_##name params;                          \
+	type __wrap_##name params                                                                  \
+	{                                                                                          \
+		atomic_fetch_add(&costs, 1);                                                       \
+		return __real_##name args;                                                         \
+	}
+
+COUNTED(void *, malloc, (size_t bytes), (bytes))
+COUNTED(void *, calloc, (size_t n, size_t bytes), (n, bytes))
+COUNTED(void *, realloc, (void *at, size_t bytes), (at, bytes))
+COUNTED(int, posix_memalign, (void **at, size_t align, size_t bytes), (at, align, bytes))
+COUNTED(struct ibv_qp *, ibv_create_qp, (struct ibv_pd * pd, struct ibv_qp_init_attr *attr),
+	(pd, attr))
+#undef ibv_reg_mr
+COUNTED(struct ibv_mr *, ibv_reg_mr, (struct ibv_pd * pd, void *at, size_t bytes, int access),
+	(pd, at, bytes, access))
+
 static void one_request_per_message(struct stage *stage)
 {
 	struct worker_link_counts before, after;
 	uint64_t messages, wrs, posts;
+	unsigned int costs_before;
 
 	stage_meet(stage);
 	stage_count(stage);
 	before = worker_link_counts(stage->worker_link);
+	/* They are counted at all; and the pool is full again. */
+	CHECK(atomic_load(&costs) > 0);
+	STAGE_AWAIT(stage, stage->pool.n_ready > 0);
+	costs_before = atomic_load(&costs);
 	ping_pong(stage, 0, PINGS);
+	CHECK_EQ(atomic_load(&costs), costs_before);
+	CHECK_EQ(stage->rig.cqs.count, 1);
 	stage_meet(stage);
 	stage_count(stage);
 	after = worker_link_counts(stage->worker_link);
