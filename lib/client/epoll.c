@@ -79,7 +79,8 @@ static void look_at(struct look *look)
 	}
 	look->tcp_news &= (tcp.revents & ~(POLLOUT | POLLWRNORM)) != 0;
 	tcp.revents &= asked | POLLHUP | POLLERR | POLLNVAL;
-	look->tcp_moved = tcp.revents || look->ready.fin; /* until TCP is quiet again */
+	/* Until TCP is quiet again; or till the ring's words have caught up with it. */
+	look->tcp_moved = tcp.revents || look->ready.fin || (look->ready.ring && look->tcp_news);
 	look->got = ready_merge(look->sock, look->want, &look->ready, tcp.revents);
 }
 

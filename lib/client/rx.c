@@ -27,7 +27,7 @@
 #define RX_RETRY (-ESTALE)
 #define RX_ENOUGH (-EALREADY) /* the call has bytes, and no more are ready */
 #define RX_PLAIN (-ECANCELED) /* the rest is plain TCP's */
-#define RX_FIN (-EOVERFLOW)   /* TCP has ended; between hosts, the ring may not have */
+#define RX_FIN (-EOVERFLOW)   /* between hosts: TCP is ahead of the ring's words */
 
 /* Receive at most @limit bytes from TCP without blocking. */
 static ssize_t rx_kernel(struct sock *sock, struct io *io, int flags, uint64_t limit)
@@ -96,10 +96,15 @@ static ssize_t rx_probe(struct sock *sock)
 	if (n <= 0)
 		return rx_end(sock, n);
 	/* Bytes on TCP: the peer's end was announced before them, or somebody wrote to the fd
-	 * without the library. */
-	if (lane_rx_eof(&sock->lane) == LANE_EOF_NOT_YET)
+	 * without the library. Between hosts the announcement may still be on its way. */
+	switch (lane_rx_eof(&sock->lane)) {
+	case LANE_EOF_NOT_YET:
 		return RX_RETRY;
-	return -EBADMSG;
+	case LANE_EOF_WAIT:
+		return RX_FIN;
+	default:
+		return -EBADMSG;
+	}
 }
 
 /* If the last TCP bytes before the ring were read, say so: a sibling may sleep on TCP for what is

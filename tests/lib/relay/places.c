@@ -132,9 +132,16 @@ void lane_free(struct relay_lane *lane)
 
 bool lane_try_free(struct relay_lane *lane)
 {
-	for (int i = 0; i < 2; i++)
-		if (lane->places[i].end || lane->places[i].r.sock >= 0)
+	uint64_t limit_ns = lane->server->conf.resume_timeout_s * 1000000000u;
+	uint64_t now = loop_now(&lane->server->loop);
+
+	for (int i = 0; i < 2; i++) {
+		const struct host_end *place = &lane->places[i];
+
+		if (place->end || place->r.sock >= 0 ||
+		    (place->orphan_ns && now - place->orphan_ns < limit_ns))
 			return false;
+	}
 	lane_free(lane);
 	return true;
 }
@@ -370,6 +377,7 @@ static void leave(struct end *end, enum reason reason, bool died)
 		return;
 	if (relay.dying) {
 		place_release(place);
+		place->orphan_ns = loop_now(&lane->server->loop);
 		relay_lose(lane);
 		return;
 	}
@@ -463,6 +471,7 @@ static enum reason adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag 
 	lane->lost = true;
 	place->name = end->name;
 	place->rung = (struct wake_arms){0};
+	place->orphan_ns = 0;
 	place->bell = bell_copy(bag->fds[3]);
 	if (place->bell < 0 || listen_to(place, bag->fds[4]) < 0 ||
 	    map_halves(place, bag->fds[1], bag->fds[2]) < 0) {

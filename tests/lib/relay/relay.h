@@ -43,7 +43,8 @@ struct host_end {
 	struct source ear;	  /* which the client rings; hangs up when nobody has it */
 	int ear_bell;		  /* the bell itself, until it is sent; else -1 */
 	struct timer carry, act;  /* something is on its way; something is to be done */
-	uint64_t gone_ns;	  /* since when the client is gone, or seems to be; 0: it is not */
+	uint64_t orphan_ns; /* since when its daemon is dead, and its client about to adopt; or 0 */
+	uint64_t gone_ns;   /* since when the client is gone, or seems to be; 0: it is not */
 	struct wake_arms rung;
 	bool mapped;
 };
