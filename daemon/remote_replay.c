@@ -79,8 +79,8 @@ static bool replay_state(const struct remote_end *end, uint64_t *ret_next)
 	if (!word(&end->fed->lost) || !word(&end->half->tx_start) || end->sock < 0)
 		return false;
 	if (!word(&end->fed->replay_from)) {
-		*ret_next = opt_value(end->wanted);
-		return end->wanted != OPT_NONE;
+		*ret_next = opt_value(word(&end->fed->wanted));
+		return word(&end->fed->wanted) != OPT_NONE;
 	}
 	/* Or it was through, and others have sent since. */
 	if (!written(end, &count) || replay_next(end->fed, count, ring_off(end_of(end)), &next))
@@ -122,7 +122,8 @@ static bool may_vouch(const struct remote_end *end)
 {
 	if (!word(&end->half->tx_end) || vouched(end))
 		return false;
-	return word(&end->fed->lost) ? through(end) : delivered(end);
+	/* Behind this the client may be through with the lane: see remote_has_recorded(). */
+	return word(&end->fed->lost) ? end->settled && through(end) : delivered(end);
 }
 
 static bool replay_is_due(const struct remote_end *end)
@@ -135,6 +136,11 @@ static bool replay_is_due(const struct remote_end *end)
 bool remote_waits_for_room(const struct remote_end *end)
 {
 	return replay_is_due(end) && !(events(end) & (POLLOUT | POLLERR | POLLHUP));
+}
+
+bool remote_has_recorded(const struct remote_end *end)
+{
+	return word(&end->fed->wanted) != OPT_NONE;
 }
 
 bool remote_can_replay(const struct remote_end *end)
@@ -156,6 +162,8 @@ enum remote_task remote_next(const struct remote_end *end)
 
 	if (end->lost && (!word(&fed->lost) || !word(&fed->stop_ack)))
 		return REMOTE_DO_FREEZE;
+	if (end->lost && end->wanted != OPT_NONE && !remote_has_recorded(end))
+		return REMOTE_DO_RECORD;
 	if (end->sock < 0)
 		return REMOTE_DO_NOTHING;
 	if (!end->lost && word(&half->rx_stop) && !word(&half->rx_resume))
@@ -204,7 +212,7 @@ static int replay(struct remote_end *end)
 	if (!written(end, &count))
 		return 0;
 	if (!word(&fed->replay_from))
-		replay_begin(fed, ring_off(opt_value(end->wanted)), count);
+		replay_begin(fed, ring_off(opt_value(word(&fed->wanted))), count);
 	if (replay_next(fed, count, ring_off(last), &next) || last - next.v > end->half_ring_bytes)
 		return -EBADMSG;
 	spans = ring_range(end->half_ring_bytes, next, last - next.v);
@@ -251,6 +259,9 @@ int remote_do(struct remote_end *end, enum remote_task task)
 	case REMOTE_DO_FREEZE:
 		freeze(end);
 		return 1;
+	case REMOTE_DO_RECORD:
+		atomic_store(&end->fed->wanted, end->wanted);
+		return 0;
 	case REMOTE_DO_REPLAY:
 		return replay(end);
 	case REMOTE_DO_VOUCH:

@@ -33,6 +33,7 @@ struct remote_end {
 	/* Told by the other daemon. */
 	struct remote_words acked; /* the last of our client's words that stand in its half */
 	uint64_t wanted;	   /* opt ring offset: from here on it wants our bytes over TCP */
+	bool settled;	 /* it has recorded the same of its client's, or that one is through */
 	bool can_replay; /* it has the socket, and has not vouched for its client's bytes: asked
 			  * anew for each REMOTE_DO_FREEZE, and true until that is done */
 };
@@ -40,6 +41,7 @@ struct remote_end {
 enum remote_task {
 	REMOTE_DO_NOTHING,
 	REMOTE_DO_FREEZE,    /* lost: no byte is added to the half any more */
+	REMOTE_DO_RECORD,    /* keep what the other daemon wants, for a successor */
 	REMOTE_DO_HAND_OVER, /* the client wants the rest on TCP: lose the lane. The caller's to do
 			      */
 	REMOTE_DO_REPLAY,    /* send some bytes, as many as TCP takes */
@@ -68,6 +70,10 @@ bool remote_waits_for_room(const struct remote_end *end);
  * what the other daemon is to be told as its `wanted`. False before.
  */
 bool remote_reached(const struct remote_end *end, uint64_t *ret_offset);
+
+/* Whether we have recorded what the other daemon wants: its `settled`. Before that its client must
+ * not be through with the lane, for nobody could tell us again. */
+bool remote_has_recorded(const struct remote_end *end);
 
 /* Whether we could replay our client's bytes still: what the other daemon asks before it freezes.
  */

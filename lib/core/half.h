@@ -55,6 +55,9 @@ struct half_ctl {
 	_Atomic uint64_t epoch;	      /* epoch that this half serves, set before ready */
 	_Atomic uint64_t replay_at;   /* opt TCP count at which the replay began… */
 	_Atomic uint64_t replay_from; /* opt ring offset that it began with; set after replay_at */
+
+	/* Line 9: between daemons alone. */
+	_Atomic uint64_t wanted; /* opt ring offset from which the other daemon wants a replay */
 };
 
 _Static_assert(sizeof(struct half_ctl) <= HALF_CTL_BYTES, "control words fit their page");

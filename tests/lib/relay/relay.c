@@ -151,6 +151,22 @@ void relay_lose(struct relay_lane *lane)
 
 /* --- what the daemons do ---------------------------------------------------------------------- */
 
+/* The client of @place needs nothing of the lane any more. */
+static bool is_over(const struct host_end *place)
+{
+	return place->r.sock < 0 && !place->orphan_ns;
+}
+
+/* A daemon that knows nothing of the lane: whether its client does not, either. It says so by
+ * asking for the next one. */
+static bool is_through(struct host_end *place)
+{
+	const struct registry *registry = &relay.server->registry;
+	const struct end *end = registry_opposite(registry, &place_other(place)->name);
+
+	return end && end->dup >= 0 && end->next_epoch > place->lane->epoch;
+}
+
 /* What @place's daemon knows of the other one at this moment. */
 static void tell(struct host_end *place)
 {
@@ -161,6 +177,8 @@ static void tell(struct host_end *place)
 	place->r.wanted =
 		has_halves(other) && remote_reached(&other->r, &at) ? opt_some(at) : OPT_NONE;
 	place->r.can_replay = has_halves(other) && remote_can_replay(&other->r);
+	place->r.settled = has_halves(other) ? remote_has_recorded(&other->r) || is_over(other)
+					     : is_through(other);
 }
 
 static void do_task(struct host_end *place, enum remote_task task)
