@@ -144,11 +144,31 @@ int demote_unserved(struct sock *sock, int flags)
 	return demote_tx_wait(sock, reason);
 }
 
+/*
+ * Pin for a hand-over. Between hosts nobody is asked to leave: the peer would end on the ring, with
+ * its daemon's word that all has arrived, while we want the rest of it on TCP.
+ */
+static void pin_for_handover(struct sock *sock, enum reason reason)
+{
+	if (!sock->lane.remote) {
+		demote_pin(sock, reason);
+		return;
+	}
+	sock_lock_tx(sock);
+	sock_pin(sock, reason);
+	if (sock->lane.peer && sock_stage(sock) == CONN_LANE) {
+		sock_apply(sock, CONN_EV_LEAVE, reason);
+		sock->sh->demotions++;
+		sock->report_due = true;
+	}
+	sock_unlock_tx(sock);
+}
+
 int demote_handover(struct sock *sock, enum reason reason)
 {
 	int rc;
 
-	demote_pin(sock, reason);
+	pin_for_handover(sock, reason);
 	cancel_pending(sock, reason);
 	rc = step_until(sock, step_handover);
 	if (rc && rc != -EBUSY) { /* the peer's answer is not waited for any more */

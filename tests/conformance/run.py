@@ -33,9 +33,13 @@ PROMOTED_MIN = 0.9
 UNCOUNTED = ("few_descriptors", "inherited_low_water", "inherited_timestamps",
 	     "lane_begins_under_a_poller", "many_connections", "readiness_is_true", "readiness_of_many")
 
-# Bytes that have arrived in a ring of another host, and are vouched for, can't be handed over any
-# more: an exec with such bytes unread fails, which depends on the moment at which the lane was left.
-AT_ODDS = {"remote-switch": ("exec_with_a_number",)}
+# What depends on the moment between hosts. Bytes that have arrived in a ring of another host, and are
+# vouched for, can't be handed over any more: passing a socket on with such bytes unread fails, if the
+# lane has just been left. And a direction that ends is writable again when the daemon has vouched.
+AT_ODDS = {
+	"remote": ("poll_states",),
+	"remote-switch": ("exec_with_a_number", "passed_to_another_process", "poll_states"),
+}
 
 # Of the control protocol (lib/core/ctl.h).
 CTL_VERSION = 2
