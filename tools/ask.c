@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <time.h>
 
+#include "answer.h"
 #include "ask.h"
 #include "base/cleanup.h"
 #include "os/clock.h"
@@ -277,5 +278,27 @@ int ask_once(const struct ctl_query_msg *query, char **ret_text)
 		tool_say("the daemon in %s gave no answer: %s", asker.dir.path, strerror(-rc));
 		return TOOL_FAILED;
 	}
+	return TOOL_OK;
+}
+
+int ask_and_show(int argc, char **argv, enum ctl_query kind, void (*print)(const json_t *json))
+{
+	AUTO_FREE char *text = NULL;
+	json_t *json;
+	int as_json, rc = tool_options(argc, argv, 0, &as_json);
+
+	if (rc != TOOL_GO_ON)
+		return rc;
+	rc = ask_once(&(struct ctl_query_msg){kind, -1, -1}, &text);
+	if (rc)
+		return rc;
+	json = answer_parse(text);
+	if (!json)
+		return TOOL_FAILED;
+	if (as_json)
+		answer_print(json);
+	else
+		print(json);
+	json_decref(json);
 	return TOOL_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -59,6 +60,12 @@ int ask_demote(struct asker *asker, const struct ctl_demote_req *req, uint32_t *
 
 /* One query by the first daemon that answers. Returns TOOL_OK, or an exit status after telling. */
 int ask_once(const struct ctl_query_msg *query, char **ret_text);
+
+/*
+ * The whole of a subcommand that takes --json and nothing else: ask @kind of the first daemon that
+ * answers, and show what it says, by @print or as JSON. Returns the exit status.
+ */
+int ask_and_show(int argc, char **argv, enum ctl_query kind, void (*print)(const json_t *json));
 
 /* Why nobody answers there, in words: for the errors of ask_connect(). */
 const char *ask_error_text(int error);

@@ -5,7 +5,6 @@
 
 #include "answer.h"
 #include "ask.h"
-#include "base/cleanup.h"
 #include "tool.h"
 
 /* "5 s", "3 min", "2 h": how long ago or until. */
@@ -121,22 +120,5 @@ static void print_peers(const json_t *json)
 
 int cmd_peers(int argc, char **argv)
 {
-	AUTO_FREE char *text = NULL;
-	json_t *json;
-	int as_json, rc = tool_options(argc, argv, 0, &as_json);
-
-	if (rc != TOOL_GO_ON)
-		return rc;
-	rc = ask_once(&(struct ctl_query_msg){CTL_QUERY_PEERS, -1, -1}, &text);
-	if (rc)
-		return rc;
-	json = answer_parse(text);
-	if (!json)
-		return TOOL_FAILED;
-	if (as_json)
-		answer_print(json);
-	else
-		print_peers(json);
-	json_decref(json);
-	return TOOL_OK;
+	return ask_and_show(argc, argv, CTL_QUERY_PEERS, print_peers);
 }

@@ -4,7 +4,6 @@
 
 #include "answer.h"
 #include "ask.h"
-#include "base/cleanup.h"
 #include "base/util.h"
 #include "table.h"
 #include "tool.h"
@@ -76,22 +75,5 @@ static void print_stats(const json_t *json)
 
 int cmd_stats(int argc, char **argv)
 {
-	AUTO_FREE char *text = NULL;
-	json_t *json;
-	int as_json, rc = tool_options(argc, argv, 0, &as_json);
-
-	if (rc != TOOL_GO_ON)
-		return rc;
-	rc = ask_once(&(struct ctl_query_msg){CTL_QUERY_STATS, -1, -1}, &text);
-	if (rc)
-		return rc;
-	json = answer_parse(text);
-	if (!json)
-		return TOOL_FAILED;
-	if (as_json)
-		answer_print(json);
-	else
-		print_stats(json);
-	json_decref(json);
-	return TOOL_OK;
+	return ask_and_show(argc, argv, CTL_QUERY_STATS, print_stats);
 }
