@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "core/ring.h"
 
@@ -155,6 +156,27 @@ TAP_CASE(a_post_that_fails)
 TAP_CASE(a_link_that_the_daemon_gives_up_over_iwarp)
 {
 	lose_many_times(ASKED, "siw");
+}
+
+/* The daemon there dies in mid-stream, and says goodbye to nobody. */
+static void peer_dies(struct stage *stage)
+{
+	struct stage_lane *lane = &stage->lanes[0];
+
+	lane->stub.role = STUB_STREAM;
+	lane->stub.target = UINT64_MAX / 2;
+	if (stage->side == 1) {
+		STAGE_AWAIT(stage, lane->stub.received > 100000);
+		_exit(0);
+	}
+	STAGE_AWAIT(stage, stage->is_gone);
+	CHECK_EQ(lane->report.end, WORKER_LOST);
+	CHECK_EQ(atomic_load(&lane->fed->ctl->prod), lane->report.fed.v);
+}
+
+TAP_CASE(a_peer_that_dies)
+{
+	stage_run(&stage_usual, peer_dies);
 }
 
 /* --- silence ---------------------------------------------------------------------------------- */
