@@ -8,6 +8,7 @@
 
 #include "base/list.h"
 #include "core/ctl.h"
+#include "core/reason.h"
 #include "loop.h"
 #include "quota.h"
 
@@ -34,6 +35,7 @@ enum session_phase {
 	SESSION_DOOMED, /* is destroyed as soon as the current callback returns */
 };
 
+struct end;
 struct server;
 
 struct session {
