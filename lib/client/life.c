@@ -164,7 +164,8 @@ void stream_untrack(int fd)
 		sock_free(sock); /* it was never promoted: nobody has to be told */
 		return;
 	}
-	if (sock->lane.remote && sock_sole_holder(sock))
+	/* What kind of lane it is stands since before the stage said that there is one. */
+	if (stage_on_lane(sock_stage(sock)) && sock->lane.remote && sock_sole_holder(sock))
 		remote_close_wait(sock);
 	session_lock();
 	promote_cancel(sock, REASON_CLOSED);
