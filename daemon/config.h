@@ -26,6 +26,11 @@ enum conf_rdma {
 	CONF_RDMA_OFF,
 };
 
+enum conf_remote {
+	CONF_REMOTE_OFF,
+	CONF_REMOTE_ON,
+};
+
 enum conf_peers {
 	CONF_PEERS_AUTO, /* a daemon for all users that has a key or a list */
 	CONF_PEERS_ON,
@@ -57,7 +62,8 @@ struct conf {
 	uint64_t users; /* enum conf_users */
 	uint64_t log_level;
 	/* RDMA. */
-	uint64_t rdma; /* enum conf_rdma */
+	uint64_t rdma;	       /* enum conf_rdma */
+	uint64_t remote_lanes; /* enum conf_remote */
 	uint64_t rdma_rescan_ms;
 	uint64_t pool_min, pool_max;
 	uint64_t qps_per_device;

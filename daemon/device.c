@@ -206,6 +206,7 @@ void host_device_probed(struct host_device *dev)
 			qp_pool_set_spec(&dev->ports[i].pool, &spec);
 	}
 	mr_store_tick(&dev->store);
+	host_worker_start(dev);
 	host_frontier_start(dev);
 }
 
@@ -243,6 +244,7 @@ void host_device_look(struct host_device *dev)
 /* Everything that the device has, in the order in which it depends on each other. */
 static void release(struct host_device *dev)
 {
+	dev->worker = worker_free(dev->worker);
 	cm_close(&dev->cm);
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool)
@@ -273,7 +275,7 @@ static bool is_busy(const struct host_device *dev)
 {
 	if (dev->is_opening || dev->look.in_flight || dev->probe.in_flight)
 		return true;
-	if (dev->has_cm && !cm_is_quiet(&dev->cm))
+	if (dev->n_links || (dev->has_cm && !cm_is_quiet(&dev->cm)))
 		return true;
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool && !qp_pool_is_quiet(&dev->ports[i].pool))
@@ -288,6 +290,7 @@ static void detach(struct host_device *dev)
 	struct ibv_async_event event;
 
 	loop_remove(&dev->cm_source);
+	loop_remove(&dev->worker_source);
 	if (!dev->event_source.loop)
 		return;
 	loop_remove(&dev->event_source);
@@ -310,6 +313,7 @@ static void stop_all(struct host_device *dev)
 	/* Its links give their queue pairs back to the pools, which take them also when stopped. */
 	if (dev->has_cm)
 		cm_stop(&dev->cm);
+	host_worker_stop(dev);
 	for (uint32_t i = 0; i < dev->n_ports && dev->has_pools; i++) {
 		if (dev->ports[i].has_pool)
 			qp_pool_stop(&dev->ports[i].pool);

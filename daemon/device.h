@@ -15,6 +15,7 @@
 #include "fabric/probe.h"
 #include "fabric/probe_cache.h"
 #include "fabric/qp_pool.h"
+#include "fabric/worker.h"
 #include "loop.h"
 
 /*
@@ -135,7 +136,11 @@ struct host_device {
 	struct mr_budget mrs;
 	struct mr_store store;
 	bool has_pools;
-	int told_error; /* of pools and store, as logged last */
+
+	struct worker *worker; /* NULL: no lanes between hosts are wanted, or it can't be had */
+	struct source worker_source;
+	uint32_t n_links; /* that are not freed */
+	int told_error;	  /* of pools and store, as logged last */
 };
 
 /* Begin with the device @name. NULL without memory or threads (logged). */
@@ -177,6 +182,11 @@ void host_frontier_start(struct host_device *dev);
 void host_device_probed(struct host_device *dev);
 /* What a pool's queue pairs are to be, by the report. */
 struct qp_spec host_probe_spec(const struct probe_report *report);
+
+/* device_worker.c: the worker's thread is started when the device is ready, and has nothing any
+ * more when the last link is freed. */
+void host_worker_start(struct host_device *dev);
+void host_worker_stop(struct host_device *dev);
 
 /* If the device is going and nothing is in flight any more: release it. */
 void host_device_settle(struct host_device *dev);

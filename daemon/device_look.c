@@ -134,6 +134,8 @@ bool host_look_apply(struct host_device *dev)
 		*old = *now;
 	}
 	dev->n_ports = look->n;
+	if (!dev->has_cm && dev->owner->links)
+		cm_set_admit(&dev->cm, dev->owner->admit, dev);
 	if (!dev->has_cm && look->cm_error == 0 && cm_fd(&dev->cm) >= 0)
 		dev->has_cm = loop_add(dev->owner->loop, &dev->cm_source, cm_fd(&dev->cm),
 				       EPOLLIN | EPOLLET, on_cm) == 0;

@@ -34,6 +34,8 @@
 /* A device is tended so often: pools sized, failures tried again. */
 #define DEVICES_TICK_MS 1000u
 
+struct links;
+
 struct devices_scan {
 	struct control_job job;
 	uint64_t memlock_bytes;
@@ -55,7 +57,9 @@ struct devices_watch {
 struct devices {
 	struct loop *loop;
 	const struct conf *conf;
-	struct list all; /* struct host_device */
+	struct list all;     /* struct host_device */
+	struct links *links; /* NULL: none are made */
+	cm_admit_fn *admit;
 	struct control control;
 	struct source control_source;
 	struct devices_scan scan;
@@ -69,6 +73,16 @@ struct devices {
 	struct probe_cache cache;   /* where; each device has a copy to work with */
 	bool has_scanned;
 };
+
+/*
+ * Make links on the devices that become ready from now on; @admit, whose context is the device,
+ * says who may dial. NULL: no more.
+ */
+void devices_set_links(struct devices *devices, struct links *links, cm_admit_fn *admit);
+
+/* Wait a moment for what threads of devices have done, and act on it: for the end of the daemon,
+ * when the loop has ended. */
+void devices_turn(struct devices *devices);
 
 /* @dev has released everything: forget it. To be called by the device. */
 void devices_device_gone(struct devices *devices, struct host_device *dev);

@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/util.h"
+#include "links.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/syswait.h"
@@ -169,6 +170,7 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 	server->listen_fd = listen_fd;
 	server->devices = devices_start(&server->loop, &server->conf);
 	server->peers = peers_start(server);
+	server->links = links_start(server);
 	await_clients(server);
 	return 0;
 }
@@ -177,6 +179,7 @@ void server_deinit(struct server *server)
 {
 	server->peers = peers_stop(server->peers);
 	session_destroy_all(server);
+	server->links = links_stop(server->links);
 	server->devices = devices_stop(server->devices);
 	loop_remove(&server->listener);
 	fd_close(server->listen_fd);

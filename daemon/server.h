@@ -28,6 +28,7 @@ struct server {
 	struct tally tally;
 	struct devices *devices;	 /* NULL: none */
 	struct peers *peers;		 /* NULL: none */
+	struct links *links;		 /* NULL: none */
 	const struct remote_ops *remote; /* NULL: no lanes between hosts */
 
 	bool serve_all;	 /* users */

@@ -56,9 +56,12 @@ static json_t *connection_json(const struct end *end, const char *comm)
 	format_end(&end->name.peer, peer);
 	return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o}", "pid",
 			 (int)end->session->pid, "comm", comm, "fd", (int)end->fd, "local", local,
-			 "peer", peer, "lane", on_ring ? "ring" : "tcp", "epoch",
-			 (json_int_t)end->last_epoch, "state", ctl_state_name(state), "reason",
-			 reason_name(end->reason), "tcp_bytes",
+			 "peer", peer, "lane",
+			 !on_ring      ? "tcp"
+			 : end->remote ? "rdma"
+				       : "ring",
+			 "epoch", (json_int_t)end->last_epoch, "state", ctl_state_name(state),
+			 "reason", reason_name(end->reason), "tcp_bytes",
 			 both_ways(totals.tcp_tx, totals.tcp_rx), "lane_bytes",
 			 both_ways(totals.lane_tx, totals.lane_rx), "lane_changes",
 			 json_pack("{s:o}", "rx", count(totals.rx_changes)));

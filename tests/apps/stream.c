@@ -52,7 +52,7 @@ struct direction {
 };
 
 static const char help[] =
-	"Usage: stream [OPTION]... pair | listen PORT | connect HOST PORT\n"
+	"Usage: stream [OPTION]... pair | listen PORT [ADDRESS] | connect HOST PORT\n"
 	"Send a checked pattern both ways at once over one TCP connection.\n"
 	"\n"
 	"  pair              both ends, as two processes\n"
@@ -358,7 +358,7 @@ static int run(const struct options *options, int fd, int role)
 static int run_pair(const struct options *options)
 {
 	char port[STREAM_PORT_BYTES];
-	int listener = stream_listen("0", port), fd, status, mine;
+	int listener = stream_listen("127.0.0.1", "0", port), fd, status, mine;
 	pid_t child;
 
 	if (listener < 0)
@@ -462,8 +462,8 @@ int main(int argc, char **argv)
 	argc -= optind;
 	if (argc == 1 && strcmp(argv[0], "pair") == 0)
 		return run_pair(&options);
-	if (argc == 2 && strcmp(argv[0], "listen") == 0) {
-		fd = stream_listen(argv[1], port);
+	if ((argc == 2 || argc == 3) && strcmp(argv[0], "listen") == 0) {
+		fd = stream_listen(argc == 3 ? argv[2] : "127.0.0.1", argv[1], port);
 		fd = fd < 0 ? fd : stream_accept(fd);
 		return fd < 0 ? EXIT_WRONG : run(&options, fd, 1);
 	}
@@ -471,6 +471,7 @@ int main(int argc, char **argv)
 		fd = stream_connect(argv[1], argv[2]);
 		return fd < 0 ? EXIT_WRONG : run(&options, fd, 0);
 	}
-	fputs("stream: pair, listen PORT or connect HOST PORT; try: stream --help\n", stderr);
+	fputs("stream: pair, listen PORT [ADDRESS] or connect HOST PORT; try: stream --help\n",
+	      stderr);
 	return EXIT_CALL;
 }

@@ -14,14 +14,18 @@
 #define CONNECT_TRIES 100
 #define CONNECT_PAUSE_NS 50000000L
 
-int stream_listen(const char *port, char ret_port[STREAM_PORT_BYTES])
+int stream_listen(const char *address, const char *port, char ret_port[STREAM_PORT_BYTES])
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET};
 	socklen_t len = sizeof(addr);
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
 
-	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	addr.sin_port = htons((uint16_t)atoi(port));
+	if (inet_pton(AF_INET, address, &addr.sin_addr) != 1) {
+		fprintf(stderr, "stream: not an IPv4 address: %s\n", address);
+		close(fd);
+		return -1;
+	}
 	if (fd >= 0)
 		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) || listen(fd, 1) ||

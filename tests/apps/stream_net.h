@@ -7,8 +7,8 @@
 
 #define STREAM_PORT_BYTES 8
 
-/* Listen on @port of the loopback interface ("0": any free one): a descriptor, or -1. */
-int stream_listen(const char *port, char ret_port[STREAM_PORT_BYTES]);
+/* Listen on @port ("0": any free one) of the IPv4 @address: a descriptor, or -1. */
+int stream_listen(const char *address, const char *port, char ret_port[STREAM_PORT_BYTES]);
 
 /* One connection; @listener is closed. A descriptor, or -1. */
 int stream_accept(int listener);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+/*
+ * Links to the daemons of other hosts, and the lanes over them: as the rest of the daemon sees
+ * them, which is hardly at all; lanes themselves are behind remote_ops.h.
+ */
+
+struct links;
+struct server;
+
+/*
+ * Begin to make links, and lanes on them, if the settings want any and there are devices and
+ * sessions. NULL: none are made. @server: with devices and peers; outlives it.
+ */
+struct links *links_start(struct server *server);
+
+/* End all links; waits until no device has anything of them. NULL is ignored. Returns NULL. */
+struct links *links_stop(struct links *links);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "core/link_group.h"
+#include "device.h"
+#include "fabric/link.h"
+#include "fabric/worker.h"
+#include "links.h"
+#include "peer_conf.h"
+#include "peers.h"
+#include "timer.h"
+
+/*
+ * The inside of links.h: links to the daemons of other hosts, and who they are for.
+ *
+ * For every daemon that a session is up with, and that has an RDMA address which one of ours can
+ * reach, there is to be one link. It is dialled with a nonce that the other daemon gave over the
+ * session, so who dials is who the session is with; core/link_group.h settles dials that cross. A
+ * link that is up is the device's worker's; one that is lost is dialled again, after a pause that
+ * doubles.
+ *
+ * A daemon is known by its UUID, so its lanes outlive a session that is made anew.
+ *
+ * All on the loop, but for prepare() of a link. Nothing here blocks, except links_stop().
+ */
+
+/* Pauses between dials. Chosen: as little as a lost link may cost, and what an unreachable fabric
+ * may. */
+#define LINKS_RETRY_MIN_MS 100u
+#define LINKS_RETRY_MAX_MS 10000u
+
+/* Lanes of a link. Chosen: as connections between two busy hosts. */
+#define LINKS_LANES_MAX 4096u
+
+struct links;
+struct server;
+
+/* The daemon of another host. */
+struct link_peer {
+	struct list link; /* links->peers */
+	struct links *links;
+	uint8_t uuid[PEER_UUID_BYTES];
+	char name[PEER_ADDRESS_TEXT]; /* for people */
+	struct peer_session *session; /* NULL: none now */
+	struct host_link *up;	      /* NULL: none now */
+	struct link_group group;
+	uint32_t refs; /* links and lanes that refer to it */
+	uint32_t failures;
+	uint64_t retry_at_ns; /* no dial before */
+	/* The dial that waits for its nonce; id 0: none. */
+	struct link_ask {
+		uint64_t id, path, until_ns;
+		uint32_t attempt;
+		uint16_t from, to;
+	} ask;
+};
+
+/* A link, from its first step to the last. */
+struct host_link {
+	struct list link; /* links->all */
+	struct link_peer *peer;
+	struct host_device *dev;
+	struct qp_pool *pool;
+	uint64_t path;
+	uint32_t attempt;
+	uint32_t credits;
+	struct link cm;
+	struct worker_link *worker; /* from prepare() on; NULL: it did not come that far */
+	struct qp *qp;		    /* ours since it is up, until the worker forgets it */
+	struct control_job free_job;
+	uint32_t lanes; /* that use it, or have memory registered for it */
+	bool is_up, is_down, is_closed, is_gone, is_freeing;
+	uint64_t up_ns;
+};
+
+/* Passwords that we gave, each for one dial. */
+struct link_nonce {
+	struct list link; /* links->nonces */
+	struct link_peer *peer;
+	struct host_device *dev;
+	struct qp_pool *pool;
+	uint64_t path, until_ns;
+	uint8_t nonce[LINK_NONCE_BYTES];
+};
+
+struct links {
+	struct server *server;
+	struct list peers, all, nonces;
+	struct timer timer;
+	uint64_t asks;
+	uint32_t serial; /* of links, for their hellos */
+	uint64_t made, lost, failed;
+};
+
+/* The daemon at the other end of @session, or NULL. */
+struct link_peer *links_peer_of(const struct links *links, const struct peer_session *session);
+
+/* One lane less uses @link. */
+void host_link_put(struct host_link *link);
+
+/* A lane less refers to @peer; it may be freed. */
+void link_peer_put(struct link_peer *peer);
+
+/* Whether ours is the lower UUID. */
+static inline bool link_peer_we_are_lower(const struct link_peer *peer)
+{
+	return peer->group.is_lower;
+}
+
+/* link_path.c: which way. */
+
+/* The port of ours that @own describes, of a device that is ready; NULL: it is no more. */
+struct host_port *link_port(const struct links *links, const struct peer_rdma *own,
+			    struct host_device **ret_dev);
+
+/* The name of a path, the same on both hosts as long as their lists are. */
+uint64_t link_path_name(const struct link_peer *peer, uint16_t own, uint16_t theirs);
+
+/* The first pair of ports that match, in the order of the daemon with the lower UUID, for @peer,
+ * which has a session: path, from and to of @ret_ask. False: none. */
+bool link_choose_path(const struct link_peer *peer, struct link_ask *ret_ask);
+
+/* Between links.c and link_life.c. */
+
+/* A new one, in no list but links->all. NULL without memory. */
+struct host_link *host_link_new(struct link_peer *peer, struct host_device *dev,
+				struct qp_pool *pool, uint64_t path, uint32_t attempt);
+/* End it, whatever has become of it. */
+void host_link_end(struct host_link *link, const char *why);
+/* Try again what a full queue has put off. */
+void host_link_tick(struct host_link *link);
+/* What the worker of a device is to tell. */
+extern const struct worker_ops links_worker_ops;
+/* It has failed or is lost: dial again later. */
+void links_failed(struct host_link *link, const char *why);
+/* Look soon what is to be done. */
+void links_wake(struct links *links);

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#include "links.h"
+#include "os/log.h"
+#include "server.h"
+
+/* Built without RDMA, or without sessions between daemons. */
+
+struct links *links_start(struct server *server)
+{
+	if (server->conf.remote_lanes != CONF_REMOTE_OFF)
+		log_error("remote_lanes: this daemon was built without RDMA or without GnuTLS; "
+			  "connections to other hosts stay on TCP");
+	return NULL;
+}
+
+struct links *links_stop(struct links *links)
+{
+	return links;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "base/util.h"
+#include "core/link_msg.h"
+#include "os/bell.h"
+#include "os/log.h"
+#include "remote_lane.h"
+#include "server.h"
+
+/* While something can only be found by looking: room on TCP, a reset, a process that lives on
+ * without a bell. Chosen: far below what anybody waits for. */
+#define LOOK_MS 2u
+/* The same when it has been so for a second: what is left then takes its time. Chosen. */
+#define LOOK_LATER_MS 50u
+#define LATER_NS 1000000000u
+/* Who has let go of the lane without dying says what it means by it. Chosen. */
+#define SAYS_SO_NS 100000000u
+/* Tasks before others get their turn. */
+#define TASKS_MAX 64
+
+static uint64_t word(const _Atomic uint64_t *at)
+{
+	return atomic_load(at);
+}
+
+void remote_act_soon(struct remote_lane *lane)
+{
+	bool later = lane->ended_ns && loop_now(&lane->server->loop) - lane->ended_ns > LATER_NS;
+
+	if (!lane->act.is_set)
+		loop_set_timer(&lane->server->loop, &lane->act, later ? LOOK_LATER_MS : LOOK_MS);
+}
+
+static uint64_t limit_ns(const struct remote_lane *lane)
+{
+	return lane->server->conf.resume_timeout_s * 1000000000u;
+}
+
+/* Whether all of our client's bytes, and their end, stand in the other daemon's half. */
+static bool is_acknowledged(const struct remote_lane *lane)
+{
+	const struct worker_report *report = &lane->report;
+	uint64_t end = word(&lane->r.half->tx_end);
+
+	if (!end)
+		return false;
+	if (report->heard & 1u << LINK_WORD_REACHED && report->reached.v == opt_value(end))
+		return true;
+	return opt_value(end) && report->consumed.v == opt_value(end);
+}
+
+/* What is known of the other daemon by now. */
+static void tell(struct remote_lane *lane)
+{
+	struct remote_end *r = &lane->r;
+
+	r->acked = (struct remote_words){.prod = lane->report.consumed.v};
+	if (is_acknowledged(lane))
+		remote_words_read(r->half, &r->acked);
+	/* As long as we have not told it that we have all of its bytes it can't have vouched for
+	 * them. */
+	r->can_replay = !word(&r->fed->tx_end);
+	if (!lane->has_ended || r->lost || r->drained)
+		return;
+	/* It has ended with both ends through, or it is lost. */
+	r->lost = !is_acknowledged(lane) || !word(&r->fed->tx_end);
+	if (!r->lost)
+		return;
+	log_debug("epoch %u, port %u: the lane is lost: %s (%s)", lane->epoch,
+		  lane->name.local.port, lane->report.why, worker_end_name(lane->report.end));
+}
+
+/* Do @task. False: it is for the worker to go on. */
+static bool do_task(struct remote_lane *lane, enum remote_task task)
+{
+	int rc;
+
+	if (task == REMOTE_DO_HAND_OVER) {
+		worker_lane_end(lane->worker);
+		return false;
+	}
+	rc = remote_do(&lane->r, task);
+	if (rc < 0) {
+		log_warning("a half holds nonsense: its connection is reset");
+		remote_abort(&lane->r);
+	} else if (rc > 0) {
+		bell_ring(lane->bell);
+	}
+	if (lane->r.sock < 0 && lane->worker && !lane->has_ended)
+		worker_lane_end(lane->worker);
+	return true;
+}
+
+/* Nobody can ring for the client any more. One that has only let go of the lane says that it has
+ * drained it, behind that. */
+static void check_gone(struct remote_lane *lane)
+{
+	uint64_t now = loop_now(&lane->server->loop);
+
+	if (!lane->gone_ns || (lane->end && now - lane->gone_ns <= SAYS_SO_NS))
+		return;
+	lane->r.gone = true;
+	/* What has no end is not acknowledged to the last byte: the rest goes over TCP. */
+	if (!word(&lane->r.half->tx_end) && !lane->has_ended && lane->worker)
+		worker_lane_end(lane->worker);
+}
+
+/* Tell the other daemon where our client stands with its bytes, once that is certain. */
+static void tell_lost(struct remote_lane *lane)
+{
+	struct peer_msg msg = {.type = PEER_LOST};
+	uint64_t offset;
+
+	if (!lane->has_ended || lane->sent_lost || !lane->peer->session)
+		return;
+	if (!remote_reached(&lane->r, &offset)) {
+		/* Through with it, or closed: then the rest is TCP's to refuse. */
+		if (lane->r.lost && lane->r.sock >= 0)
+			return;
+		offset = word(&lane->r.fed->prod);
+	}
+	msg.u.lane_at = (struct peer_lane_at){
+		.token = {(uint32_t)(lane->peer_id >> 32), (uint32_t)lane->peer_id},
+		.epoch = lane->epoch,
+		.offset = offset,
+	};
+	lane->sent_lost = true;
+	peer_session_send(lane->peer->session, &msg);
+}
+
+/* For `shunt ss`: what the words show. */
+static void show(struct remote_lane *lane)
+{
+	const struct half_ctl *half = lane->r.half, *fed = lane->r.fed;
+	struct end *end = lane->end;
+
+	if (!end || end->state == CTL_STATE_PINNED || end->state == CTL_STATE_RESET)
+		return;
+	if (word(&half->tx_end) || word(&fed->tx_end) || word(&half->leave))
+		end->state = CTL_STATE_LEAVING;
+	else if (word(&half->tx_start) || word(&fed->tx_start))
+		end->state = CTL_STATE_RING;
+}
+
+/* A client that is gone, and whose bytes can't be brought anywhere: a reset tells the other end. */
+static void check_stuck(struct remote_lane *lane)
+{
+	uint64_t now = loop_now(&lane->server->loop);
+
+	if (lane->r.gone && lane->r.sock >= 0 && now - lane->gone_ns > limit_ns(lane))
+		remote_abort(&lane->r);
+	if (lane->has_ended && now - lane->ended_ns > limit_ns(lane))
+		lane->is_unwanted = true;
+}
+
+void remote_act(struct remote_lane *lane)
+{
+	enum remote_task task;
+
+	if (!lane->has_begun) {
+		remote_lane_settle(lane);
+		return;
+	}
+	check_gone(lane);
+	for (int i = 0; i < TASKS_MAX; i++) {
+		tell(lane);
+		task = remote_next(&lane->r);
+		if (task == REMOTE_DO_NOTHING || !do_task(lane, task))
+			break;
+	}
+	check_stuck(lane);
+	tell_lost(lane);
+	show(lane);
+	if (remote_lane_settle(lane))
+		return;
+	if (lane->gone_ns || lane->has_ended)
+		remote_act_soon(lane);
+}
+
+void remote_peer_lost(struct remote_lane *lane, uint64_t offset)
+{
+	if (!lane->has_begun || lane->r.wanted != OPT_NONE || offset == UINT64_MAX)
+		return;
+	lane->r.wanted = opt_some(offset);
+	if (!lane->has_ended && lane->worker)
+		worker_lane_end(lane->worker);
+	remote_act(lane);
+}
+
+/* --- the worker's reports --------------------------------------------------------------------- */
+
+void remote_lane_words(struct worker_lane *worker_lane, const struct worker_report *report)
+{
+	struct remote_lane *lane = worker_lane_user(worker_lane);
+
+	lane->report = *report;
+	remote_act(lane);
+}
+
+void remote_lane_ended(struct worker_lane *worker_lane, const struct worker_report *report)
+{
+	struct remote_lane *lane = worker_lane_user(worker_lane);
+
+	lane->report = *report;
+	lane->has_ended = true;
+	lane->ended_ns = loop_now(&lane->server->loop);
+	if (report->end == WORKER_CLIENT_BREACH) {
+		log_warning("a client's half holds nonsense (%s): its connection is reset",
+			    report->why);
+		remote_abort(&lane->r);
+	}
+	if (report->end == WORKER_PEER_BREACH)
+		log_warning("peer %s: it broke the protocol of a lane: %s", lane->peer->name,
+			    report->why);
+	/* Not at once: it may be over by the same mail, and its end is acted upon behind that. */
+	remote_act_soon(lane);
+}
+
+void remote_lane_over(struct worker_lane *worker_lane, __attribute__((unused)) bool link_lost)
+{
+	struct remote_lane *lane = worker_lane_user(worker_lane);
+
+	lane->worker = worker_lane_free(lane->worker);
+	remote_act(lane);
+}

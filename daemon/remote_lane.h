@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/list.h"
+#include "end.h"
+#include "fabric/mr.h"
+#include "fabric/worker.h"
+#include "links_impl.h"
+#include "loop.h"
+#include "peers.h"
+#include "quota.h"
+#include "remote_replay.h"
+
+/*
+ * One host's part of a lane between hosts: its client's half and the half with which it feeds that
+ * client, both registered with the device of a link, and a duplicate of the TCP socket.
+ *
+ *	match      both daemons know both ends, and both agree: halves are made, PAIR to the client
+ *	mapped     the client has mapped its half: it is registered
+ *	MATCH      where the peer may write, over the session. The daemon with the lower UUID sends
+ *it first and begins with the answer; the other has begun when it answers begun      the lane is
+ *the worker's, the client gets its peer's half ended      the worker touches it no more: lost,
+ *unless both ends were through over       the device knows nothing of it; the duplicate may live
+ *on, to replay and to shut
+ *
+ * Before it has begun, whoever gives up takes it back, here and there (REFUSE). From then on
+ * daemon/remote_replay.h says what is to be done; what it wants to know of the other daemon comes
+ * over the link (offsets, the last acknowledgement) and, when the lane has ended, by LOST over the
+ * session, which both daemons send, with where the sender's client stands.
+ *
+ * A lane is named by the two offers: LOST carries the receiver's own, in place of a token.
+ */
+
+struct remote_lane {
+	struct list link; /* of all */
+	struct server *server;
+	struct end *end; /* one that holds it; NULL: gone, or drained */
+	struct tcp_name name;
+	struct quota_user *user;  /* charged for the halves */
+	uint64_t own_id, peer_id; /* of the offers */
+	uint32_t epoch;
+	uint64_t ring_bytes;   /* of both halves here */
+	uint64_t source_bytes; /* of the other client's half there */
+
+	struct link_peer *peer;
+	struct host_link *host_link; /* NULL: nothing is registered any more */
+	struct worker_lane *worker;  /* NULL: it has forgotten it */
+	struct worker_report report; /* the last */
+	struct remote_lane_memory {
+		struct mr_job job;
+		struct mr_half *half;
+		bool is_busy;
+	} fed, client;
+	int half;	      /* descriptor of the client's half, until it is attached; else -1 */
+	int bell;	      /* the client's */
+	int ear_bell;	      /* which it rings, until it is sent; else -1 */
+	int ear;	      /* the worker's ear of it */
+	struct source hangup; /* ours, for the moment when nobody has it any more */
+
+	bool has_mapped, has_match, has_begun, has_ended, is_failed;
+	bool sent_match;
+	bool sent_lost;	  /* over the session of now */
+	bool is_unwanted; /* no other end of this lane is left that could want to hear of it */
+	struct peer_match match;
+	struct remote_end r;
+	struct timer act;
+	uint64_t gone_ns; /* since when the client is gone, or seems to be; 0: it is not */
+	uint64_t ended_ns;
+};
+
+/* Be server->remote, and make lanes. */
+void remote_start(struct links *links);
+
+/* The end of the daemon: all lanes are dropped, as if it had died. */
+void remote_stop(void);
+
+/* For struct peers_user, see there; @ctx: the links. */
+enum reason remote_match(void *ctx, struct peer_session *session, struct end *end, uint64_t own_id,
+			 const struct peer_offer *offer);
+
+/* MATCH, REFUSE and LOST of @peer. */
+void remote_message(struct link_peer *peer, const struct peer_msg *msg);
+
+/* There is a session with @peer again. */
+void remote_session_up(struct link_peer *peer);
+
+/* @link is of no more use: lanes that have not begun on it are taken back. */
+void remote_link_down(struct host_link *link);
+
+/* For struct worker_ops. */
+void remote_lane_words(struct worker_lane *lane, const struct worker_report *report);
+void remote_lane_ended(struct worker_lane *lane, const struct worker_report *report);
+void remote_lane_over(struct worker_lane *lane, bool link_lost);
+
+/* --- remote_act.c: a lane that has begun -------------------------------------------------------
+ */
+
+/* Look what is to be done for @lane, and do it; it may be freed. */
+void remote_act(struct remote_lane *lane);
+
+/* Look soon. */
+void remote_act_soon(struct remote_lane *lane);
+
+/* LOST of the other daemon: its client wants the rest of ours over TCP from @offset on. */
+void remote_peer_lost(struct remote_lane *lane, uint64_t offset);
+
+/* --- remote_life.c: how a lane is made and unmade ----------------------------------------------
+ */
+
+/* A lane of @end, which waits, over @link. NULL, and why. */
+struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
+				    const struct peer_offer *offer, uint64_t own_id,
+				    enum reason *ret_reason);
+
+/* The client's half is sealed: register it. */
+enum reason remote_lane_attach(struct remote_lane *lane);
+
+/* What was registered goes, as far as nobody uses it any more; and with the last the lane. True:
+ * it was freed. */
+bool remote_lane_settle(struct remote_lane *lane);
+
+/* Memory is there, or MATCH is: go on. In remote_lane.c. */
+void remote_lane_go_on(struct remote_lane *lane);
+
+/* Take back @lane, which has not begun: @answer to our client (REASON_NONE: nothing), @reason to
+ * the other daemon (REASON_NONE: it knows). It may be freed. In remote_lane.c. */
+void remote_take_back(struct remote_lane *lane, enum reason answer, enum reason reason);
+
+/* All lanes. */
+extern struct list remote_lanes;
