@@ -186,6 +186,21 @@ void remote_peer_lost(struct remote_lane *lane, uint64_t offset)
 	remote_act(lane);
 }
 
+void remote_session_up(struct link_peer *peer)
+{
+	struct list *node, *next;
+
+	/* What was sent last may not have arrived; to hear it again changes nothing. */
+	list_for_each_safe (node, next, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer != peer || lane->is_failed)
+			continue;
+		lane->sent_lost = false;
+		remote_act_soon(lane);
+	}
+}
+
 /* --- the worker's reports --------------------------------------------------------------------- */
 
 void remote_lane_words(struct worker_lane *worker_lane, const struct worker_report *report)

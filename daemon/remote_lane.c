@@ -299,9 +299,29 @@ static void on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 {
 	uint64_t own_id = (uint64_t)at->token.index << 32 | at->token.generation;
 	struct remote_lane *lane = find_lane(peer, own_id);
+	const struct peer_msg noted = {.type = PEER_REPLAYED, .u.lane_at = *at};
 
+	/* Also for a lane that we know no more: whoever is through with it waits for nothing. */
+	peer_session_send(peer->session, &noted);
 	if (lane && lane->epoch == at->epoch)
 		remote_peer_lost(lane, at->offset);
+}
+
+static void on_noted(struct link_peer *peer, const struct peer_lane_at *at)
+{
+	uint64_t peer_id = (uint64_t)at->token.index << 32 | at->token.generation;
+	struct list *node;
+
+	list_for_each (node, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer != peer || lane->peer_id != peer_id || lane->epoch != at->epoch ||
+		    !lane->sent_lost)
+			continue;
+		lane->r.settled = true;
+		remote_act(lane);
+		return;
+	}
 }
 
 void remote_message(struct link_peer *peer, const struct peer_msg *msg)
@@ -312,21 +332,8 @@ void remote_message(struct link_peer *peer, const struct peer_msg *msg)
 		on_refuse(peer, &msg->u.refuse);
 	else if (msg->type == PEER_LOST)
 		on_lost(peer, &msg->u.lane_at);
-}
-
-void remote_session_up(struct link_peer *peer)
-{
-	struct list *node, *next;
-
-	/* What was sent last may not have arrived; to hear it again changes nothing. */
-	list_for_each_safe (node, next, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->peer != peer || lane->is_failed)
-			continue;
-		lane->sent_lost = false;
-		remote_act_soon(lane);
-	}
+	else if (msg->type == PEER_REPLAYED)
+		on_noted(peer, &msg->u.lane_at);
 }
 
 void remote_link_down(struct host_link *link)

@@ -31,7 +31,9 @@
  * over the link (offsets, the last acknowledgement) and, when the lane has ended, by LOST over the
  * session, which both daemons send, with where the sender's client stands.
  *
- * A lane is named by the two offers: LOST carries the receiver's own, in place of a token.
+ * A lane is named by the two offers: LOST carries the receiver's own, in place of a token. The
+ * answer, REPLAYED, says that it was noted; only then may the sender's client be through with the
+ * lane, and the lane be forgotten.
  */
 
 struct remote_lane {

@@ -252,7 +252,7 @@ static bool is_wanted(const struct remote_lane *lane)
 {
 	if (lane->is_failed)
 		return false;
-	return lane->end || lane->r.sock >= 0 || !(lane->sent_lost || lane->is_unwanted);
+	return lane->end || lane->r.sock >= 0 || !(lane->r.settled || lane->is_unwanted);
 }
 
 bool remote_lane_settle(struct remote_lane *lane)

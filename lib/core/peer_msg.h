@@ -21,7 +21,7 @@
  *                   REFUSE               nothing comes of your offer, and why
  *   links           NONCE_ASK -> NONCE   let me dial you over RDMA: this is the password
  *   a lost lane     LOST                 how far I completed what you sent
- *                   REPLAYED             I have replayed to the end of what I owed
+ *                   REPLAYED             I have noted that: the rest comes over TCP
  *                   SHUT                 all is delivered: shut TCP in this direction
  *   the session     PING -> PONG, BYE
  *
@@ -149,10 +149,13 @@ struct peer_nonce {
 	uint8_t nonce[PEER_NONCE_BYTES]; /* good for one dial; zero with a reason */
 };
 
-struct peer_lane_at { /* LOST, REPLAYED */
+/* LOST, and REPLAYED, which repeats it. The token is the offer of the receiver of LOST that the
+ * lane came of, its high half the index: places on links are not known to be one lane's when that
+ * is lost. */
+struct peer_lane_at {
 	struct peer_token token;
 	uint32_t epoch;
-	uint64_t offset; /* LOST: completed to here; REPLAYED: replayed to here */
+	uint64_t offset; /* completed to here, and the rest is wanted over TCP */
 };
 
 struct peer_shut {
