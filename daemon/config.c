@@ -68,7 +68,7 @@ static const struct key keys[] = {
 	     "A host without any loses nothing."),
 	WORD(remote_lanes, WORDS("off", "on"), CONF_REMOTE_OFF,
 	     "Whether connections between hosts get lanes over RDMA links: on or off.",
-	     "A lane does not outlive its daemon yet: the connection is reset when that dies."),
+	     "Not for use yet: the loss of a link is not safe, and no lane outlives its daemon."),
 	NUMBER(rdma_rescan_ms, "milliseconds", 100, 600000, 3000,
 	       "How often to look for devices that came or went without the kernel's telling.",
 	       "A device that goes has to be released within five seconds, news or not."),
