@@ -171,7 +171,25 @@ def a_stream_goes_over_a_lane(build):
 				yield f"host {i}: not over a lane: {stats}\n{pair.logs()}"
 
 
-CASES = [a_stream_goes_over_a_lane]
+def links_are_lost_under_a_stream(build):
+	with Pair(build, backoff_min_ms=10, backoff_max_ms=50) as pair:
+		pair.warm_up()
+		def lose(programs):
+			# In the middle of a message, before one, behind one.
+			for turn in range(1000):
+				time.sleep(0.25)
+				if any(program.poll() is not None for program in programs):
+					break
+				fault = ("action=partial", "action=error status=12", "action=flush")[turn % 3]
+				pair.hosts[turn % 2].faults(f"send device=mlx{turn % 2} {fault}\n")
+			yield from ()
+		yield from pair.run("--bytes", "24M", "--rate", "4M", "--timeout", "40", meanwhile=lose)
+		lost = sum(line.count("is lost:") for line in pair.logs().splitlines())
+		if lost < 6 or pair.lanes(0) < 4:
+			yield f"{lost} links were lost, {pair.lanes(0)} lanes made:\n{pair.logs()}"
+
+
+CASES = [a_stream_goes_over_a_lane, links_are_lost_under_a_stream]
 
 
 def main():
