@@ -54,8 +54,7 @@ static void send_offer(struct own_offer *own, struct peer_session *session)
 	offer->id = own->id;
 	offer->local = peer_address_of(&end->name.local);
 	offer->remote = peer_address_of(&end->name.peer);
-	/* Read behind the other, while bytes may go: what was acknowledged had been written. */
-	offer->acked_bytes = u64_min(facts.acked_bytes, facts.written_bytes);
+	offer->acked_bytes = facts.acked_bytes;
 	offer->received_bytes = facts.received_bytes;
 	offer->written_bytes = facts.written_bytes;
 	offer->sent_syn = (uint8_t)facts.syn_bias;

@@ -340,7 +340,8 @@ static void tcp_state_note(const struct tcp_info *info, struct tcp_facts *facts)
 	}
 }
 
-static int tcp_counts_read(int fd, struct tcp_facts *facts)
+/* @before: a reading of the state that called for this one. */
+static int tcp_counts_read(int fd, const struct tcp_info *before, struct tcp_facts *facts)
 {
 	struct tcp_info info;
 	int ret;
@@ -356,7 +357,9 @@ static int tcp_counts_read(int fd, struct tcp_facts *facts)
 	ret = tcp_info_read(fd, &info);
 	if (ret < 0)
 		return ret;
-	facts->acked_bytes = info.tcpi_bytes_acked - facts->syn_bias;
+	/* Counts only grow, and more is written than acknowledged, more received than consumed:
+	 * the smaller of two is read first. */
+	facts->acked_bytes = before->tcpi_bytes_acked - facts->syn_bias;
 	facts->received_bytes = info.tcpi_bytes_received;
 	/* Once more, since the kernel loads the state before the counts of the same reading. */
 	ret = tcp_info_read(fd, &info);
@@ -387,7 +390,7 @@ int tcp_facts_read(int fd, struct tcp_facts *ret_facts)
 		return ret;
 	tcp_state_note(&info, &facts);
 	if (facts.state == TCP_STATE_ESTABLISHED) {
-		ret = tcp_counts_read(fd, &facts);
+		ret = tcp_counts_read(fd, &info, &facts);
 		if (ret < 0)
 			return ret;
 	}

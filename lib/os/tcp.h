@@ -66,8 +66,8 @@ struct tcp_facts {
 	uint64_t cookie;       /* SO_COOKIE: one per socket, never reused while the host is up */
 	uint64_t netns_cookie; /* SO_NETNS_COOKIE: one per network namespace */
 	uint64_t written_bytes, consumed_bytes;
-	uint64_t acked_bytes;	 /* of those written, acknowledged by the peer's kernel */
-	uint64_t received_bytes; /* received by this kernel, consumed or not */
+	uint64_t acked_bytes;	 /* of those written, acknowledged by the peer's kernel: no more */
+	uint64_t received_bytes; /* received by this kernel, consumed or not: no fewer */
 	unsigned int syn_bias;	 /* 0 or 1, for tcp_written() */
 	enum tcp_state state;
 	bool fin_sent, fin_received; /* as the state tells: a reset one shows TCP_STATE_CLOSE */

@@ -139,6 +139,42 @@ TAP_CASE(facts_of_both_ends)
 	}
 }
 
+/* Write, and let the peer's kernel acknowledge, until @arg is shut. */
+static void *write_on(void *arg)
+{
+	const int *fds = arg;
+	char buf[64] = {0};
+
+	while (send(fds[0], buf, sizeof(buf), MSG_NOSIGNAL) > 0 &&
+	       read(fds[1], buf, sizeof(buf)) > 0)
+		;
+	return NULL;
+}
+
+/* All are counts of one connection, though each is read at a moment of its own. */
+TAP_CASE(facts_hold_together_while_bytes_go)
+{
+	struct tcp_facts facts;
+	pthread_t writer;
+	int fds[2], rc, whole = 0, torn = 0;
+
+	REQUIRE_OK(net_pair(NET_V4, fds));
+	pthread_create(&writer, NULL, write_on, fds);
+	for (int i = 0; i < 20000; i++) {
+		rc = tcp_facts_read(fds[0], &facts);
+		if (rc == -EAGAIN)
+			continue; /* too busy for a stable count */
+		REQUIRE_OK(rc);
+		whole++;
+		torn += facts.acked_bytes > facts.written_bytes;
+	}
+	CHECK(whole > 100);
+	CHECK_EQ(torn, 0);
+	shutdown(fds[0], SHUT_RDWR);
+	pthread_join(writer, NULL);
+	close_pair(fds);
+}
+
 TAP_CASE(fin_shows_on_both_ends)
 {
 	struct tcp_facts facts;
