@@ -7,6 +7,12 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+/* Bytes that an end copies before it tells the other: into the ring, or out of it. Chosen: large
+ * enough that telling costs nothing, small enough that both copy at the same time. */
+#define IO_CHUNK_BYTES 16384u
+/* Flags that change nothing about how bytes are queued, so that the ring can serve them. */
+#define IO_TX_RING_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_DONTROUTE)
+
 /* A position in a caller's iovec, so that one operation may go on in several pieces. */
 struct io {
 	const struct iovec *iov;

@@ -15,8 +15,6 @@
 #include "os/syswait.h"
 #include "os/tcp.h"
 
-/* Bytes copied out before the room is given back; as TX_CHUNK_BYTES. */
-#define RX_CHUNK_BYTES 16384u
 /* Flags that the ring can serve. */
 #define RX_RING_FLAGS                                                                              \
 	(MSG_DONTWAIT | MSG_NOSIGNAL | MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_CMSG_CLOEXEC)
@@ -160,7 +158,7 @@ static ssize_t rx_locked(struct sock *sock, const struct rx_try *try)
 	int flags = try->flags;
 	struct lane_plan plan;
 	/* Room is given back in pieces; a peek gives none back and shows all there is. */
-	uint64_t want = io->left < RX_CHUNK_BYTES || (flags & MSG_PEEK) ? io->left : RX_CHUNK_BYTES;
+	uint64_t want = io->left < IO_CHUNK_BYTES || (flags & MSG_PEEK) ? io->left : IO_CHUNK_BYTES;
 	uint64_t consumed;
 	ssize_t n = RX_WAIT;
 	int route;
@@ -372,7 +370,7 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t 
 			if (n == 0)
 				n = RX_RETRY;
 		} else if (n > 0 && io->left && !(flags & MSG_PEEK) &&
-			   ((flags & MSG_WAITALL) || (size_t)n == RX_CHUNK_BYTES || wait.more)) {
+			   ((flags & MSG_WAITALL) || (size_t)n == IO_CHUNK_BYTES || wait.more)) {
 			/* More may be there: a large read is one call, as with TCP. */
 			n = RX_RETRY;
 		}

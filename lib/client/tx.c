@@ -15,11 +15,6 @@
 #include "os/syswait.h"
 #include "os/tcp.h"
 
-/* Bytes put on the ring before the reader is told. Chosen: large enough that telling costs
- * nothing, small enough that the reader copies out while the rest is copied in. */
-#define TX_CHUNK_BYTES 16384u
-/* Flags that change nothing about how bytes are queued, so that the ring can serve them. */
-#define TX_RING_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_DONTROUTE)
 /* Vectors of one kernel send of the covered path. */
 #define TX_IOVS 64u
 
@@ -134,7 +129,7 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 	if (sock->lane.remote && atomic_load(&sock->sh->tx_shut))
 		return TX_SHUT;
 	for (;;) {
-		size_t want = io->left < TX_CHUNK_BYTES ? io->left : TX_CHUNK_BYTES;
+		size_t want = io->left < IO_CHUNK_BYTES ? io->left : IO_CHUNK_BYTES;
 
 		ret_wait->mark = wake_mark(sock->lane.own, sock->lane.peer);
 		route = lane_tx_route(&sock->lane, want, &plan);
@@ -410,7 +405,7 @@ ssize_t sock_sendmsg(struct sock *sock, const struct msghdr *msg, int flags)
 			return n;
 		}
 	}
-	if ((flags & ~TX_RING_FLAGS) || msg->msg_controllen) {
+	if ((flags & ~IO_TX_RING_FLAGS) || msg->msg_controllen) {
 		n = demote_unserved(sock, flags);
 		return n ? n : sys_sendmsg(sock->fd, msg, flags);
 	}
