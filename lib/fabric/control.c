@@ -7,6 +7,7 @@
 #include "fabric/control.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "os/thread.h"
 
 static void lock(struct control *control)
 {
@@ -71,25 +72,6 @@ static void *control_main(void *arg)
 	return NULL;
 }
 
-/* The daemon reads its signals from a descriptor: none may be delivered to this thread. */
-static int start_thread(struct control *control, const char *name)
-{
-	char short_name[16];
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = -pthread_create(&control->thread, NULL, control_main, control);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc < 0)
-		return rc;
-	strncpy(short_name, name, sizeof(short_name) - 1);
-	short_name[sizeof(short_name) - 1] = '\0';
-	pthread_setname_np(control->thread, short_name);
-	return 0;
-}
-
 int control_init(struct control *control, const char *name)
 {
 	int rc;
@@ -102,7 +84,7 @@ int control_init(struct control *control, const char *name)
 		return control->event_fd;
 	pthread_mutex_init(&control->lock, NULL);
 	pthread_cond_init(&control->wake, NULL);
-	rc = start_thread(control, name);
+	rc = thread_start(name, control_main, control, &control->thread);
 	if (rc == 0)
 		return 0;
 	pthread_cond_destroy(&control->wake);

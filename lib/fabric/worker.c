@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "os/fd.h"
 #include "os/sys.h"
 #include "os/syswait.h"
+#include "os/thread.h"
 
 /* Events taken from epoll at once. Chosen: more come at the next look. */
 #define EVENTS 64
@@ -174,25 +174,6 @@ static int open_fds(struct worker *worker)
 	return rc < 0 ? rc : watch(worker, worker->config.channel->fd, &worker->channel_source);
 }
 
-/* The daemon reads its signals from a descriptor: none may be delivered to this thread. */
-static int start_thread(struct worker *worker)
-{
-	char name[16];
-	sigset_t all, old;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	rc = -pthread_create(&worker->thread, NULL, worker_main, worker);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	if (rc < 0)
-		return rc;
-	strncpy(name, worker->config.name, sizeof(name) - 1);
-	name[sizeof(name) - 1] = '\0';
-	pthread_setname_np(worker->thread, name);
-	return 0;
-}
-
 static void release(struct worker *worker)
 {
 	fd_close(worker->epoll_fd);
@@ -225,7 +206,7 @@ int worker_new(const struct worker_config *config, struct worker **ret_worker)
 	pthread_mutex_init(&worker->lock, NULL);
 	rc = open_fds(worker);
 	if (rc == 0)
-		rc = start_thread(worker);
+		rc = thread_start(worker->config.name, worker_main, worker, &worker->thread);
 	if (rc < 0) {
 		release(worker);
 		return rc;
