@@ -133,11 +133,6 @@ static bool replay_is_due(const struct remote_end *end)
 	return !vouched(end) && replay_state(end, &next) && next < end_of(end);
 }
 
-bool remote_waits_for_room(const struct remote_end *end)
-{
-	return replay_is_due(end) && !(events(end) & (POLLOUT | POLLERR | POLLHUP));
-}
-
 bool remote_has_recorded(const struct remote_end *end)
 {
 	return word(&end->fed->wanted) != OPT_NONE;

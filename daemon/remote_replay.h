@@ -62,9 +62,6 @@ enum remote_task remote_next(const struct remote_end *end);
  */
 int remote_do(struct remote_end *end, enum remote_task task);
 
-/* Whether REMOTE_DO_REPLAY is held up by a full TCP: call again when the socket is writable. */
-bool remote_waits_for_room(const struct remote_end *end);
-
 /*
  * How far our client comes, or came, with the other end's bytes on the ring, once that is certain:
  * what the other daemon is to be told as its `wanted`. False before.

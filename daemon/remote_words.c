@@ -39,14 +39,6 @@ void remote_words_read(const struct half_ctl *half, struct remote_words *ret_wor
 	ret_words->cons = atomic_load(&half->cons);
 }
 
-bool remote_words_same(const struct remote_words *known, const struct remote_words *now)
-{
-	for (unsigned int i = 0; i < REMOTE_STATES; i++)
-		if (known->states[i] != now->states[i])
-			return false;
-	return known->prod == now->prod && known->cons == now->cons;
-}
-
 static bool is_flag(enum remote_state state)
 {
 	return state != REMOTE_EPOCH && state != REMOTE_TX_START && state != REMOTE_TX_END;

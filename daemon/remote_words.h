@@ -45,9 +45,6 @@ struct remote_words {
  * behind the end. */
 void remote_words_read(const struct half_ctl *half, struct remote_words *ret_words);
 
-/* Whether there is nothing new in @now. */
-bool remote_words_same(const struct remote_words *known, const struct remote_words *now);
-
 /*
  * Whether @now can follow @known in an honest half of a ring of @ring_bytes, of which the reader
  * had consumed to @consumed: flags and optional words are set once, offsets only grow, prod stays

@@ -316,11 +316,6 @@ ssize_t tls_read(struct tls *tls, void *bytes, size_t len)
 	return explain(tls, (int)n);
 }
 
-bool tls_has_more(const struct tls *tls)
-{
-	return gnutls_record_check_pending(tls->session) > 0;
-}
-
 ssize_t tls_write(struct tls *tls, const void *bytes, size_t len)
 {
 	ssize_t n;

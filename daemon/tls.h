@@ -90,11 +90,10 @@ int tls_handshake(struct tls *tls);
 const char *tls_why(const struct tls *tls);
 
 /*
- * Read. Bytes read; 0 at the end; -EAGAIN; -ECONNRESET, -EPROTO. While tls_has_more() there is
+ * Read. Bytes read; 0 at the end; -EAGAIN; -ECONNRESET, -EPROTO. Until -EAGAIN there may be
  * something left that epoll does not know of.
  */
 ssize_t tls_read(struct tls *tls, void *bytes, size_t len);
-bool tls_has_more(const struct tls *tls);
 
 /*
  * Write. Bytes taken (at most 16 KiB at a time); -EAGAIN: call again, with the same bytes first,

@@ -71,11 +71,5 @@ void cdc_tx_next(struct cdc_tx *tx, enum link_msg_type type, uint32_t moved, str
  */
 enum cdc_taken cdc_rx_take(struct cdc_rx *rx, const struct cdc *msg, const struct cdc_tx *tx);
 
-/* Whether @taken ends the lane. */
-static inline bool cdc_is_breach(enum cdc_taken taken)
-{
-	return taken > CDC_STALE_EPOCH;
-}
-
 /* Short names for logs and counters, lower case, static; "invalid" outside the enum. Pure. */
 const char *cdc_taken_name(enum cdc_taken taken);

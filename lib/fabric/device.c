@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <dirent.h>
 #include <dlfcn.h>
 #include <endian.h>
 #include <errno.h>
@@ -11,8 +10,6 @@
 #include "fabric/device.h"
 #include "os/log.h"
 #include "os/sys.h"
-
-#define SYSFS_DEVICES "/sys/class/infiniband"
 
 /* A call that failed with errno left at 0 has failed all the same. */
 static int device_errno(void)
@@ -44,20 +41,6 @@ void device_list_free(struct device_list *list)
 const char *device_list_name(const struct device_list *list, size_t i)
 {
 	return ibv_get_device_name(list->devices[i]);
-}
-
-size_t device_count_in_kernel(void)
-{
-	struct dirent *entry;
-	size_t n = 0;
-	DIR *dir = opendir(SYSFS_DEVICES);
-
-	if (!dir)
-		return 0;
-	while ((entry = readdir(dir)))
-		n += entry->d_name[0] != '.';
-	closedir(dir);
-	return n;
 }
 
 /* Copy at most @size - 1 characters, foreign ones as '?'. */

@@ -75,19 +75,13 @@ struct port {
 /*
  * Find the devices that have a provider. @ret_list: owned by the caller until device_list_free().
  * Returns 0 (also with none), -ENOSYS when the kernel has no RDMA support, -EPERM, -ENOMEM. A
- * device without a provider library is not listed: device_count_in_kernel() tells of it.
+ * device without a provider library is not listed: fabric/preflight.h tells of it.
  */
 int device_list_get(struct device_list *ret_list);
 void device_list_free(struct device_list *list);
 
 /* Name of device @i; valid as long as @list. */
 const char *device_list_name(const struct device_list *list, size_t i);
-
-/*
- * How many devices the kernel has, provider or not: the entries of /sys/class/infiniband. Returns
- * the count, 0 where there is no such folder.
- */
-size_t device_count_in_kernel(void);
 
 /*
  * Open device @i of @list with a context and a protection domain of its own and ask for its
