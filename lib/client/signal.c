@@ -189,7 +189,8 @@ void signal_guard_faults(signal_action_fn real)
 	static const int sigs[] = {SIGSEGV, SIGBUS};
 	struct sigaction ours = {.sa_sigaction = signal_deliver, .sa_flags = SA_SIGINFO}, old;
 
-	if (!real || atomic_exchange(&guards, true))
+	/* Asked at every new socket: looked at first, since an exchange costs more. */
+	if (!real || atomic_load(&guards) || atomic_exchange(&guards, true))
 		return;
 	for (size_t i = 0; i < ARRAY_SIZE(sigs); i++) {
 		if (real(sigs[i], NULL, &old) || old.sa_sigaction == signal_deliver)

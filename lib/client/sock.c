@@ -94,13 +94,17 @@ static struct sock *place_take(void)
 	return sock;
 }
 
+/* Of an object that nobody has yet: who gets it, gets it through a store that releases (its `live`,
+ * its place in the table). Short connections pay for each locked instruction. */
+#define set_quietly(obj, val) atomic_store_explicit(obj, val, memory_order_relaxed)
+
 static void shared_reset(struct sock_shared *sh)
 {
 	memset((uint8_t *)sh + sizeof(sh->used), 0, sizeof(*sh) - sizeof(sh->used));
 	conn_init(&sh->conn);
-	atomic_store(&sh->stage, CONN_TCP);
+	set_quietly(&sh->stage, CONN_TCP);
 	sh->holder[0].id = *process_id();
-	atomic_store(&sh->holder[0].taken, process_id()->pid ? 2 : 1);
+	set_quietly(&sh->holder[0].taken, process_id()->pid ? 2 : 1);
 }
 
 struct sock *sock_new(int fd)
@@ -128,19 +132,19 @@ struct sock *sock_new(int fd)
 	sock->fd = fd;
 	sock->bell_own = sock->bell_peer = -1;
 	sock->half_own = sock->half_peer = -1;
-	atomic_store(&sock->held_by, 0);
-	atomic_store(&sock->still_ns, 0);
-	sock->turn_seq = 0;
+	set_quietly(&sock->held_by, 0);
+	set_quietly(&sock->still_ns, 0);
+	set_quietly(&sock->turn_seq, 0);
 	sock->entries = NULL;
-	atomic_store(&sock->tx_again, 0);
-	atomic_store(&sock->late_error, 0);
+	set_quietly(&sock->tx_again, 0);
+	set_quietly(&sock->late_error, 0);
 	sock->rcv_timeout_ns = sock->snd_timeout_ns = 0;
 	sock->policy = (struct policy_state){0};
 	sock->spin = (struct spin_memory){0};
 	sock->pace = (struct pace){0};
-	sock->report_due = false;
+	set_quietly(&sock->report_due, false);
 	sock->reserved_bytes = sock->peeked_bytes = 0;
-	atomic_store(&sock->waiters, 0);
+	set_quietly(&sock->waiters, 0);
 	sock->alone = false;
 	sock->live = true;
 	return sock;
