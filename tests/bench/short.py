@@ -68,7 +68,7 @@ def bench_nginx(bench):
 			way = ways[name]
 			return lambda: way.off_ring(lambda: wrk(way, *servers[name], 1))
 
-		samples = rounds({name: variant(name) for name in ways}, bench.rounds(25),
+		samples = rounds({name: variant(name) for name in ways}, bench.rounds(100),
 				 bench.progress("nginx and wrk"))
 		bench.add(Result("nginx + wrk, time per request", samples, "time", "us", "cost", CLAIM, 1e-3))
 		bench.add(Result("nginx + wrk, server's CPU", samples, "cpu", "us", "cost", CLAIM, 1e-3))
