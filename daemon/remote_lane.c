@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
-#include <string.h>
-#include <sys/mman.h>
-
 #include "base/util.h"
-#include "core/ring.h"
-#include "os/bell.h"
 #include "os/fd.h"
-#include "os/log.h"
 #include "os/memfd.h"
-#include "pair.h"
 #include "remote_lane.h"
 #include "remote_ops.h"
 #include "server.h"
 #include "session.h"
 
-static void hold(struct remote_lane *lane, struct end *end)
+void remote_hold(struct remote_lane *lane, struct end *end)
 {
 	end->remote = lane;
 	end->last_epoch = lane->epoch;
@@ -33,8 +25,7 @@ static struct end *next_holder(const struct end *end)
 	return kin;
 }
 
-/* @end holds its lane no more. Whether nobody else does, either. */
-static bool let_go(struct end *end)
+bool remote_let_go(struct end *end)
 {
 	struct remote_lane *lane = end->remote;
 	struct end *next = next_holder(end);
@@ -43,309 +34,6 @@ static bool let_go(struct end *end)
 	if (lane->end == end)
 		lane->end = next == end ? NULL : next;
 	return !lane->end;
-}
-
-static void send_refuse(struct remote_lane *lane, enum reason reason)
-{
-	const struct peer_msg msg = {
-		.type = PEER_REFUSE,
-		.u.refuse = {.your_id = lane->peer_id, .reason = (uint16_t)reason},
-	};
-
-	if (lane->peer->session)
-		peer_session_send(lane->peer->session, &msg);
-}
-
-void remote_take_back(struct remote_lane *lane, enum reason answer, enum reason reason)
-{
-	struct ctl_msg msg = {.type = CTL_UNPAIR, .u.unpair = {.epoch = lane->epoch}};
-	struct end *end = lane->end;
-
-	if (lane->is_failed)
-		return;
-	lane->is_failed = true;
-	if (reason != REASON_NONE)
-		send_refuse(lane, reason);
-	fd_close(TAKE(lane->r.sock, -1));
-	while (end) {
-		let_go(end);
-		end->state = CTL_STATE_TCP;
-		end->reason = answer;
-		msg.token = end->token;
-		msg.u.unpair.reason = answer;
-		if (answer != REASON_NONE) {
-			end_note(end, HISTORY_UNPAIRED, answer, lane->epoch);
-			session_send(end->session, &msg, NULL, 0);
-			session_kick(end->session);
-		}
-		end = lane->end;
-	}
-	remote_lane_settle(lane);
-}
-
-/* --- the beginning ---------------------------------------------------------------------------- */
-
-/* Whether an older lane of the connection still has its socket: its FIN or replay is under way. */
-static bool is_held(const struct tcp_name *name)
-{
-	struct list *node;
-
-	list_for_each (node, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->r.sock >= 0 && memcmp(&lane->name, name, sizeof(*name)) == 0)
-			return true;
-	}
-	return false;
-}
-
-static void send_pair(struct remote_lane *lane)
-{
-	AUTO_FD int bell = bell_copy(lane->bell);
-	AUTO_FD int ear = TAKE(lane->ear_bell, -1);
-	const int fds[3] = {lane->half, bell, ear};
-	const struct ctl_msg msg = {
-		.type = CTL_PAIR,
-		.token = lane->end->token,
-		.u.pair =
-			{
-				.epoch = lane->epoch,
-				.role = !link_peer_we_are_lower(lane->peer),
-				.flags = CTL_LANE_REMOTE,
-				.own_ring_bytes = lane->ring_bytes,
-				.peer_ring_bytes = lane->ring_bytes,
-			},
-	};
-
-	if (bell < 0) {
-		session_cut(lane->end->session, "no descriptor is left for its lane");
-		return;
-	}
-	end_note(lane->end, HISTORY_PAIRED, REASON_NONE, lane->epoch);
-	session_send(lane->end->session, &msg, fds, ARRAY_SIZE(fds));
-}
-
-enum reason remote_match(void *ctx, struct peer_session *session, struct end *end, uint64_t own_id,
-			 const struct peer_offer *offer)
-{
-	const struct link_peer *peer = links_peer_of(ctx, session);
-	struct remote_lane *lane;
-	enum reason reason;
-
-	if (!peer || !peer->up)
-		return REASON_NO_LINK;
-	if (is_held(&end->name))
-		return REASON_PROMOTE_WAIT;
-	if (!ring_size_ok(offer->ring_bytes))
-		return REASON_PROTOCOL;
-	lane = remote_lane_new(peer->up, end, offer, own_id, &reason);
-	if (!lane)
-		return reason;
-	lane->r.sock = pair_take(end);
-	hold(lane, end);
-	send_pair(lane);
-	return REASON_NONE;
-}
-
-static void send_match(struct remote_lane *lane)
-{
-	const struct cdc_token token = worker_lane_token(lane->worker);
-	const struct mr_half *fed = lane->fed.half;
-	const struct peer_msg msg = {
-		.type = PEER_MATCH,
-		.u.match =
-			{
-				.own_id = lane->own_id,
-				.your_id = lane->peer_id,
-				.token = {token.index, token.generation},
-				.epoch = lane->epoch,
-				.rkey = fed->region->rkey,
-				.address = (uintptr_t)fed->region->addr,
-				.ring_bytes = lane->ring_bytes,
-				.link = lane->host_link->cm.own.generation,
-			},
-	};
-
-	lane->sent_match = true;
-	if (lane->peer->session)
-		peer_session_send(lane->peer->session, &msg);
-}
-
-static void completed(struct remote_lane *lane)
-{
-	struct tally *tally = &lane->server->tally;
-	struct end *end = lane->end;
-	const struct ctl_msg msg = {
-		.type = CTL_PEER, .token = end->token, .u.peer = {.epoch = lane->epoch}};
-
-	session_send(end->session, &msg, &lane->fed.half->fd, 1);
-	tally->lanes++;
-	if (end->lanes++ == 0)
-		tally->promoted++;
-	end->state = CTL_STATE_MAPPED;
-	end->reason = REASON_NONE;
-	end_note(end, HISTORY_READY, REASON_NONE, lane->epoch);
-}
-
-static bool begin(struct remote_lane *lane)
-{
-	const struct peer_match *match = &lane->match;
-	const struct worker_lane_setup setup = {
-		.peer = {match->token.index, match->token.generation},
-		.epoch = lane->epoch,
-		.client = lane->client.half->ctl,
-		.client_bytes = lane->ring_bytes,
-		.client_lkey = lane->client.half->region->lkey,
-		.fed = lane->fed.half->ctl,
-		.fed_bytes = lane->ring_bytes,
-		.peer_address = match->address,
-		.peer_rkey = match->rkey,
-		.peer_bytes = match->ring_bytes,
-		.peer_source_bytes = lane->source_bytes,
-		.client_bell = lane->bell,
-		.own_bell = lane->ear,
-		.is_second = !link_peer_we_are_lower(lane->peer),
-	};
-	void *fed = mmap(NULL, half_bytes(lane->ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED,
-			 lane->fed.half->fd, 0);
-
-	if (fed == MAP_FAILED)
-		return false;
-	lane->r.fed = fed;
-	lane->r.half_ring_bytes = lane->r.fed_ring_bytes = lane->ring_bytes;
-	if (worker_lane_begin(lane->worker, &setup) < 0)
-		return false;
-	lane->has_begun = true;
-	return true;
-}
-
-void remote_lane_go_on(struct remote_lane *lane)
-{
-	bool is_first = link_peer_we_are_lower(lane->peer);
-
-	if (!lane->fed.half || !lane->client.half || lane->has_begun)
-		return;
-	if (is_first && !lane->sent_match)
-		send_match(lane);
-	if (!lane->has_match)
-		return;
-	if (!begin(lane)) {
-		remote_take_back(lane, REASON_NO_MEMORY, REASON_NO_MEMORY);
-		return;
-	}
-	if (!is_first)
-		send_match(lane);
-	completed(lane);
-}
-
-/* --- the other daemon ------------------------------------------------------------------------- */
-
-static struct remote_lane *find_lane(const struct link_peer *peer, uint64_t own_id)
-{
-	struct list *node;
-
-	list_for_each (node, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->peer == peer && lane->own_id == own_id && !lane->is_failed)
-			return lane;
-	}
-	return NULL;
-}
-
-static void on_match(struct link_peer *peer, const struct peer_match *match)
-{
-	struct remote_lane *lane = find_lane(peer, match->your_id);
-	const struct peer_msg no = {
-		.type = PEER_REFUSE,
-		.u.refuse = {.your_id = match->own_id, .reason = REASON_PEER_LEFT},
-	};
-
-	if (!lane || lane->peer_id != match->own_id) {
-		peer_session_send(peer->session, &no);
-		return;
-	}
-	if (lane->has_match || match->epoch != lane->epoch || !lane->host_link ||
-	    match->link != lane->host_link->cm.peer.generation ||
-	    !ring_size_ok(match->ring_bytes)) {
-		if (!lane->has_begun)
-			remote_take_back(lane, REASON_NO_LINK, REASON_NO_LINK);
-		return;
-	}
-	lane->has_match = true;
-	lane->match = *match;
-	remote_lane_go_on(lane);
-}
-
-/* The other daemon takes the lane back. Behind our beginning it is lost then. */
-static void on_refuse(struct link_peer *peer, const struct peer_refuse *refuse)
-{
-	struct remote_lane *lane = find_lane(peer, refuse->your_id);
-
-	if (!lane)
-		return;
-	if (!lane->has_begun) {
-		remote_take_back(lane,
-				 reason_passes(refuse->reason) ? refuse->reason : REASON_PEER_LEFT,
-				 REASON_NONE);
-		return;
-	}
-	lane->is_unwanted = true;
-	if (lane->worker && !lane->has_ended)
-		worker_lane_end(lane->worker);
-}
-
-static void on_lost(struct link_peer *peer, const struct peer_lane_at *at)
-{
-	uint64_t own_id = (uint64_t)at->token.index << 32 | at->token.generation;
-	struct remote_lane *lane = find_lane(peer, own_id);
-	const struct peer_msg noted = {.type = PEER_REPLAYED, .u.lane_at = *at};
-
-	/* Also for a lane that we know no more: whoever is through with it waits for nothing. */
-	peer_session_send(peer->session, &noted);
-	if (lane && lane->epoch == at->epoch)
-		remote_peer_lost(lane, at->offset);
-}
-
-static void on_noted(struct link_peer *peer, const struct peer_lane_at *at)
-{
-	uint64_t peer_id = (uint64_t)at->token.index << 32 | at->token.generation;
-	struct list *node;
-
-	list_for_each (node, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->peer != peer || lane->peer_id != peer_id || lane->epoch != at->epoch ||
-		    !lane->sent_lost)
-			continue;
-		lane->r.settled = true;
-		remote_act(lane);
-		return;
-	}
-}
-
-void remote_message(struct link_peer *peer, const struct peer_msg *msg)
-{
-	if (msg->type == PEER_MATCH)
-		on_match(peer, &msg->u.match);
-	else if (msg->type == PEER_REFUSE)
-		on_refuse(peer, &msg->u.refuse);
-	else if (msg->type == PEER_LOST)
-		on_lost(peer, &msg->u.lane_at);
-	else if (msg->type == PEER_REPLAYED)
-		on_noted(peer, &msg->u.lane_at);
-}
-
-void remote_link_down(struct host_link *link)
-{
-	struct list *node, *next;
-
-	list_for_each_safe (node, next, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->host_link == link && !lane->has_begun)
-			remote_take_back(lane, REASON_NO_LINK, REASON_NO_LINK);
-	}
 }
 
 /* --- the client ------------------------------------------------------------------------------- */
@@ -387,7 +75,7 @@ static enum coupling_verdict drained(struct end *end, uint32_t epoch, enum reaso
 		remote_take_back(lane, REASON_NONE, REASON_PEER_LEFT);
 		return COUPLING_OK;
 	}
-	let_go(end);
+	remote_let_go(end);
 	end_note(end, HISTORY_DRAINED, reason, epoch);
 	lane->r.drained = true;
 	/* Its last words go with that. */
@@ -416,14 +104,14 @@ static void leave(struct end *end, enum reason reason, bool died)
 		end_note(end, HISTORY_UNPAIRED, reason, lane->epoch);
 		session_send(end->session, &msg, NULL, 0);
 		end->state = CTL_STATE_TCP;
-		let_go(end);
+		remote_let_go(end);
 		lane->r.drained = true;
 		if (lane->worker)
 			worker_lane_end(lane->worker);
 		remote_act(lane);
 		return;
 	}
-	if (!let_go(end))
+	if (!remote_let_go(end))
 		return;
 	if (reason == REASON_SEVERAL_HOLDERS)
 		return; /* another process takes its place */

@@ -79,23 +79,46 @@ void remote_start(struct links *links);
 /* The end of the daemon: all lanes are dropped, as if it had died. */
 void remote_stop(void);
 
-/* For struct peers_user, see there; @ctx: the links. */
-enum reason remote_match(void *ctx, struct peer_session *session, struct end *end, uint64_t own_id,
-			 const struct peer_offer *offer);
-
-/* MATCH, REFUSE and LOST of @peer. */
-void remote_message(struct link_peer *peer, const struct peer_msg *msg);
-
 /* There is a session with @peer again. */
 void remote_session_up(struct link_peer *peer);
-
-/* @link is of no more use: lanes that have not begun on it are taken back. */
-void remote_link_down(struct host_link *link);
 
 /* For struct worker_ops. */
 void remote_lane_words(struct worker_lane *lane, const struct worker_report *report);
 void remote_lane_ended(struct worker_lane *lane, const struct worker_report *report);
 void remote_lane_over(struct worker_lane *lane, bool link_lost);
+
+/* @end holds @lane, or does no more; the latter: whether nobody else does, either. */
+void remote_hold(struct remote_lane *lane, struct end *end);
+bool remote_let_go(struct end *end);
+
+/* --- remote_match.c: from the match to the beginning --------------------------------------------
+ */
+
+/* For struct peers_user, see there; @ctx: the links. */
+enum reason remote_match(void *ctx, struct peer_session *session, struct end *end, uint64_t own_id,
+			 const struct peer_offer *offer);
+
+/* MATCH, REFUSE, LOST and REPLAYED of @peer. */
+void remote_message(struct link_peer *peer, const struct peer_msg *msg);
+
+/* Memory is there, or MATCH is: go on. */
+void remote_lane_go_on(struct remote_lane *lane);
+
+/* Take back @lane, which has not begun: @answer to our client (REASON_NONE: nothing), @reason to
+ * the other daemon (REASON_NONE: it knows). It may be freed. */
+void remote_take_back(struct remote_lane *lane, enum reason answer, enum reason reason);
+
+/* @link is of no more use: lanes that have not begun on it are taken back. */
+void remote_link_down(struct host_link *link);
+
+/* The lane with @peer that came of our offer @own_id; NULL: none. */
+struct remote_lane *remote_find(const struct link_peer *peer, uint64_t own_id);
+
+/* --- remote_lost.c: what the daemons tell each other of lost lanes ------------------------------
+ */
+
+void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at);
+void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at);
 
 /* --- remote_act.c: a lane that has begun -------------------------------------------------------
  */
@@ -123,13 +146,6 @@ enum reason remote_lane_attach(struct remote_lane *lane);
 /* What was registered goes, as far as nobody uses it any more; and with the last the lane. True:
  * it was freed. */
 bool remote_lane_settle(struct remote_lane *lane);
-
-/* Memory is there, or MATCH is: go on. In remote_lane.c. */
-void remote_lane_go_on(struct remote_lane *lane);
-
-/* Take back @lane, which has not begun: @answer to our client (REASON_NONE: nothing), @reason to
- * the other daemon (REASON_NONE: it knows). It may be freed. In remote_lane.c. */
-void remote_take_back(struct remote_lane *lane, enum reason answer, enum reason reason);
 
 /* All lanes. */
 extern struct list remote_lanes;
