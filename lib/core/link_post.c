@@ -15,7 +15,7 @@ static void mark(struct link_post *post, struct link_wr *wr)
 		return;
 	wr->is_signalled = true;
 	link_flow_mark(post->flow);
-	post->counts->signalled++;
+	count_add(&post->counts->signalled, 1);
 	post->unmarked_bytes = 0;
 }
 
@@ -30,7 +30,7 @@ static struct link_wr *add(struct link_post *post, enum link_wr_op op, struct li
 	wr->is_inline = wr->is_signalled = false;
 	wr->number = link_flow_post(post->flow, lane, referenced);
 	wr->bytes = wr->own_bytes = 0;
-	post->counts->wrs++;
+	count_add(&post->counts->wrs, 1);
 	post->unmarked_bytes += referenced;
 	if (link_flow_must_mark(post->flow))
 		mark(post, wr);
@@ -55,13 +55,32 @@ void link_post_message(struct link_post *post, struct link_lane *lane, struct cd
 		mark(post, wr);
 }
 
+/* Make a message of @lane that has something else to tell than where its client reads. */
+static void make(struct link_post *post, struct link_lane *lane, enum link_msg_type type,
+		 uint32_t moved, uint32_t words, struct cdc *ret_msg)
+{
+	count_add(&post->counts->updates_along, ring_off_eq(lane->tx.cons, lane->cons) ? 0 : 1);
+	link_lane_make(lane, type, moved, words, ret_msg);
+}
+
+/* The CDC that tells of @bytes, @along of which, all or none, are in it. */
+static void tell_bytes(struct link_post *post, struct link_lane *lane, uint32_t bytes,
+		       uint32_t along)
+{
+	struct cdc msg;
+
+	make(post, lane, LINK_MSG_CDC, bytes, 0, &msg);
+	link_post_message(post, lane, &msg, along);
+	count_add(&post->counts->blocked, lane->flags & CDC_F_BLOCKED ? 1 : 0);
+}
+
 void link_post_words(struct link_post *post, struct link_lane *lane, uint32_t words)
 {
 	struct link_words told = {.set = words};
 	struct cdc msg;
 
 	memcpy(told.value, lane->due.value, sizeof(told.value));
-	link_lane_make(lane, LINK_MSG_STATE, 0, words, &msg);
+	make(post, lane, LINK_MSG_STATE, 0, words, &msg);
 	/* Behind the header, which is written next; the message takes the place of this one. */
 	assert(post->n < post->max);
 	msg.payload = (uint16_t)link_words_encode(&told, post->wrs[post->n].own + CDC_BYTES);
@@ -94,7 +113,6 @@ static bool write_goes(struct link_post *post, struct link_lane *lane, enum link
 	bool inlined = bytes <= post->flow->limits.inline_bytes;
 	struct ring_off from = lane->tx.prod;
 	uint32_t len[3], n = cut(lane, bytes, len);
-	struct cdc msg;
 
 	if (!link_post_may(post, use, n + 1) ||
 	    (!inlined && !link_flow_may_bytes(post->flow, lane, use, bytes)))
@@ -107,15 +125,13 @@ static bool write_goes(struct link_post *post, struct link_lane *lane, enum link
 		wr->bytes = len[i];
 		from = ring_off_add(from, len[i]);
 	}
-	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
-	link_post_message(post, lane, &msg, 0);
-	post->counts->blocked += lane->flags & CDC_F_BLOCKED ? 1 : 0;
+	tell_bytes(post, lane, bytes, 0);
 	if (inlined) {
-		post->counts->write_inline++;
-		post->counts->write_inline_bytes += bytes;
+		count_add(&post->counts->write_inline, 1);
+		count_add(&post->counts->write_inline_bytes, bytes);
 	} else {
-		post->counts->by_reference++;
-		post->counts->by_reference_bytes += bytes;
+		count_add(&post->counts->by_reference, 1);
+		count_add(&post->counts->by_reference_bytes, bytes);
 	}
 	return true;
 }
@@ -123,17 +139,14 @@ static bool write_goes(struct link_post *post, struct link_lane *lane, enum link
 bool link_post_small(struct link_post *post, struct link_lane *lane, uint32_t bytes)
 {
 	uint32_t whole = CDC_BYTES + bytes;
-	struct cdc msg;
 
 	if (whole > post->flow->limits.inline_bytes || whole > LINK_MSG_MAX_BYTES)
 		return write_goes(post, lane, LINK_USE_SMALL, bytes);
 	if (!link_post_may(post, LINK_USE_SMALL, 1))
 		return false;
-	link_lane_make(lane, LINK_MSG_CDC, bytes, 0, &msg);
-	link_post_message(post, lane, &msg, bytes);
-	post->counts->blocked += lane->flags & CDC_F_BLOCKED ? 1 : 0;
-	post->counts->eager++;
-	post->counts->eager_bytes += bytes;
+	tell_bytes(post, lane, bytes, bytes);
+	count_add(&post->counts->eager, 1);
+	count_add(&post->counts->eager_bytes, bytes);
 	return true;
 }
 
@@ -146,7 +159,7 @@ size_t link_post_end(struct link_post *post)
 {
 	if (post->n) {
 		mark(post, &post->wrs[post->n - 1]);
-		post->counts->posts++;
+		count_add(&post->counts->posts, 1);
 	}
 	return post->n;
 }

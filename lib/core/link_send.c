@@ -157,12 +157,12 @@ static void links_own(struct link_send *send, struct link_post *post)
 	if (send->must_answer &&
 	    link_goes(post, LINK_USE_CONTROL, LINK_MSG_TEST_ANSWER, send->answer_number)) {
 		send->must_answer = false;
-		send->counts.tests++;
+		count_add(&send->counts.tests, 1);
 	}
 	if (send->must_ask &&
 	    link_goes(post, LINK_USE_CONTROL, LINK_MSG_TEST_ASK, send->ask_number)) {
 		send->must_ask = false;
-		send->counts.tests++;
+		count_add(&send->counts.tests, 1);
 	}
 	if (send->must_leave && list_is_empty(&send->urgent) && list_is_empty(&send->bulk) &&
 	    link_goes(post, LINK_USE_CONTROL, LINK_MSG_BYE, 0)) {
@@ -180,7 +180,7 @@ static bool words_go(struct link_send *send, struct link_post *post, struct link
 	if (!link_post_may(post, LINK_USE_CONTROL, 1))
 		return false;
 	link_post_words(post, lane, words);
-	send->counts.states++;
+	count_add(&send->counts.states, 1);
 	return true;
 }
 
@@ -221,9 +221,9 @@ static bool rest_goes(struct link_send *send, struct link_post *post, struct lin
 	link_lane_make(lane, done ? LINK_MSG_LANE_DONE : LINK_MSG_CDC, 0, 0, &msg);
 	link_post_message(post, lane, &msg, 0);
 	if (done)
-		send->counts.dones++;
+		count_add(&send->counts.dones, 1);
 	else
-		send->counts.updates++;
+		count_add(&send->counts.updates, 1);
 	return true;
 }
 
@@ -309,6 +309,6 @@ size_t link_send_next(struct link_send *send, struct link_wr *ret_wrs, size_t ma
 	urgent(send, &post);
 	if (link_flow_must_return(&send->flow) &&
 	    link_goes(&post, LINK_USE_CREDIT, LINK_MSG_CREDIT, 0))
-		send->counts.credits++;
+		count_add(&send->counts.credits, 1);
 	return link_post_end(&post);
 }

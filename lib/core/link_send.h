@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/count.h"
 #include "core/link_flow.h"
 #include "core/link_lane.h"
 
@@ -66,11 +67,12 @@ struct link_wr {
 	uint8_t own[LINK_OWN_MAX_BYTES];
 };
 
-/* Totals since the link began. */
+/* Totals since the link began: counters that others may read meanwhile (base/count.h). */
 struct link_counts {
 	uint64_t eager, write_inline, by_reference; /* messages with bytes, by form */
 	uint64_t eager_bytes, write_inline_bytes, by_reference_bytes;
-	uint64_t updates; /* CDCs alone, for offsets */
+	uint64_t updates;	/* CDCs alone, for offsets */
+	uint64_t updates_along; /* other messages of a lane that told a new consumer offset */
 	uint64_t states, dones, credits, tests;
 	uint64_t blocked; /* times that the peer was told so */
 	uint64_t wrs, posts, signalled;

@@ -54,9 +54,9 @@ static void lane_hears(struct link_send *send, struct link_lane *lane, const str
 	/* The latest message counts: blocked or no longer; a wish stays until it is met. */
 	lane->peer_is_blocked = msg->flags & CDC_F_BLOCKED;
 	lane->peer_wants_update |= !!(msg->flags & CDC_F_WANTED);
-	send->counts.heard_bytes += msg->moved;
+	count_add(&send->counts.heard_bytes, msg->moved);
 	if (lane->is_frozen)
-		send->counts.discarded_bytes += msg->moved;
+		count_add(&send->counts.discarded_bytes, msg->moved);
 	link_send_touch(send, lane);
 }
 
@@ -78,13 +78,13 @@ static enum link_taken take_lane(struct link_send *send, const struct link_lanes
 	const char *fault;
 
 	if (!lane) {
-		send->counts.stale++;
+		count_add(&send->counts.stale, 1);
 		return breach(LINK_STALE, cdc_taken_name(CDC_STALE_TOKEN), ret_news);
 	}
 	before = lane->rx;
 	taken = cdc_rx_take(&lane->rx, msg, &lane->tx);
 	if (taken == CDC_STALE_TOKEN || taken == CDC_STALE_EPOCH) {
-		send->counts.stale++;
+		count_add(&send->counts.stale, 1);
 		return breach(LINK_STALE, cdc_taken_name(taken), ret_news);
 	}
 	ret_news->lane = lane;
@@ -131,7 +131,7 @@ enum link_taken link_take(struct link_send *send, const struct link_lanes *lanes
 	flow = link_flow_heard(&send->flow, msg.credits);
 	if (flow != LINK_FLOW_OK)
 		return breach(LINK_LINK_BREACH, link_flow_verdict_name(flow), ret_news);
-	send->counts.heard++;
+	count_add(&send->counts.heard, 1);
 	if (cdc_is_of_lane(msg.type))
 		return take_lane(send, lanes, &msg, (const uint8_t *)bytes + CDC_BYTES, ret_news);
 	ret_news->number = msg.sequence;

@@ -45,7 +45,7 @@ static bool take_events(struct worker *worker, int timeout_ms)
 			lane = container_of(source, struct worker_lane, source);
 			/* Its client has taken the arm for rung, up to this edge. */
 			lane->armed = 0;
-			lane->counts.bells++;
+			count_add(&lane->counts.bells, 1);
 			lane_heat(lane);
 		}
 	}
@@ -84,7 +84,7 @@ static void sleep_on_it(struct worker *worker)
 	if (!lanes_park(worker) || !cqs_arm(worker))
 		return;
 	begin_ns = clock_now_ns();
-	worker->counts.sleeps++;
+	count_add(&worker->counts.sleeps, 1);
 	take_events(worker, timeout_ms(worker, begin_ns));
 	learn(worker, clock_now_ns() - begin_ns);
 }
@@ -96,7 +96,7 @@ static bool turn(struct worker *worker)
 {
 	bool any = false;
 
-	worker->counts.turns++;
+	count_add(&worker->counts.turns, 1);
 	worker->now_ns = clock_now_ns();
 	any |= mail_take(worker);
 	any |= cqs_poll(worker);
@@ -129,7 +129,7 @@ static void *worker_main(void *arg)
 	while (!has_ended(worker)) {
 		if (turn(worker)) {
 			busy_ns = worker->now_ns;
-			worker->counts.spins_paid += was_idle ? 1 : 0;
+			count_add(&worker->counts.spins_paid, was_idle ? 1 : 0);
 			was_idle = false;
 		} else if (worker->now_ns - busy_ns < worker->spin_ns) {
 			was_idle = true;

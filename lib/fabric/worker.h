@@ -114,26 +114,33 @@ struct worker_ops {
 	 * of the link, and behind that of all lanes that had been begun. qp_pool_retire(), and
 	 * worker_link_free() when no lane of it is left. */
 	void (*link_gone)(struct worker_link *link);
-	/* What worker_count() asked for is there. */
-	void (*counted)(struct worker *worker);
 };
 
-/* Totals since the lane began. */
+/* Totals, all of them counters that the thread keeps and the loop may read at any time
+ * (base/count.h). */
+
+/* Since the lane began. */
 struct worker_lane_counts {
 	uint64_t eager, write_inline, by_reference; /* messages with bytes, by form */
 	uint64_t bytes_sent, bytes_received;
 	uint64_t messages, received; /* all of the lane */
+	uint64_t wrs;		     /* work requests of those that were sent */
 	uint64_t blocked;	     /* times that it began to wait for room there */
 	uint64_t blocked_ns;
 	uint64_t rung, bells; /* times that we rang the client's bell, and it ours */
 };
 
 struct worker_link_counts {
-	struct link_counts send; /* what link_send.h counts; wrs / messages are per message */
+	struct link_counts send; /* what link_send.h counts */
 	uint64_t messages;	 /* SENDs posted */
 	uint64_t received;
-	uint64_t breaches; /* of lanes, by the peer */
-	uint32_t lanes;
+	uint64_t breaches;	      /* of lanes, by the peer */
+	uint64_t blocked, blocked_ns; /* of its lanes together */
+	uint64_t answers;	      /* to questions of ours whether the peer is there */
+	/* No sums, but as they are now: */
+	uint64_t round_trip_ns; /* of the last answer */
+	uint64_t lanes;
+	uint64_t credits, owed, wrs_out; /* link_flow.h */
 };
 
 /* Of the device. */
@@ -179,10 +186,7 @@ struct worker *worker_free(struct worker *worker);
 
 void *worker_user(const struct worker *worker);
 
-/* Ask for the counters as they are now; counted() follows, once for all asked meanwhile. */
-void worker_count(struct worker *worker);
-
-/* The counters as of the last counted(). */
+/* The counters as they are. Nothing waits for the thread, nor is it woken. */
 struct worker_counts worker_counts(struct worker *worker);
 struct worker_link_counts worker_link_counts(struct worker_link *link);
 struct worker_lane_counts worker_lane_counts(struct worker_lane *lane);

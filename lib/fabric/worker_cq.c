@@ -68,7 +68,7 @@ static void completion(struct worker *worker, const struct ibv_wc *wc)
 	bool is_receive = wc->wr_id & WORKER_ID_RECEIVE;
 
 	if (!link) {
-		worker->counts.stale++;
+		count_add(&worker->counts.stale, 1);
 		return;
 	}
 	if (is_receive && link->receives_out)
@@ -80,7 +80,7 @@ static void completion(struct worker *worker, const struct ibv_wc *wc)
 		return;
 	}
 	if (wc->status != IBV_WC_SUCCESS) {
-		worker->counts.rnr += wc->status == IBV_WC_RNR_RETRY_EXC_ERR ? 1 : 0;
+		count_add(&worker->counts.rnr, wc->status == IBV_WC_RNR_RETRY_EXC_ERR ? 1 : 0);
 		link_fail(link, "%s: %s", is_receive ? "receiving" : "sending",
 			  ibv_wc_status_str(wc->status));
 		if (link->state == WORKER_LINK_DRAINS && !is_receive)
@@ -119,7 +119,7 @@ static bool cq_poll(struct worker *worker, struct cq *cq)
 			cq_failed(worker, cq);
 		if (n <= 0)
 			break;
-		worker->counts.polled += (uint64_t)n;
+		count_add(&worker->counts.polled, (uint64_t)n);
 		any = true;
 		for (int j = 0; j < n; j++)
 			completion(worker, &wcs[j]);
@@ -151,7 +151,7 @@ bool cqs_arm(struct worker *worker)
 		if (ibv_req_notify_cq(cq->cq->verbs, 0))
 			cq_failed(worker, cq->cq);
 		cq->is_armed = true;
-		worker->counts.armed++;
+		count_add(&worker->counts.armed, 1);
 		/* Behind the arm: what came before it makes no event. */
 		any |= cq_poll(worker, cq->cq);
 	}
@@ -164,7 +164,7 @@ void cqs_events(struct worker *worker)
 	void *context;
 
 	while (ibv_get_cq_event(worker->config.channel, &verbs, &context) == 0) {
-		worker->counts.events++;
+		count_add(&worker->counts.events, 1);
 		for (uint32_t i = 0; i < worker->n_cqs; i++) {
 			if (worker->cqs[i].cq->verbs == verbs)
 				worker->cqs[i].is_armed = false;

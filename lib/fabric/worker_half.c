@@ -141,9 +141,9 @@ static void wake_client(struct worker_lane *lane, unsigned int kinds)
 	/* Partner: wake_arm() of the client, whose arm is in its own half. */
 	if (!kinds || !wake_ring_needed(lane->setup.client, kinds, &lane->rung, &seen))
 		return;
+	count_add(&lane->counts.rung, 1);
 	bell_ring(lane->setup.client_bell);
 	wake_remember(&lane->rung, &seen);
-	lane->counts.rung++;
 }
 
 void half_feed(struct worker_lane *lane, const struct link_news *news)
@@ -161,10 +161,10 @@ void half_feed(struct worker_lane *lane, const struct link_news *news)
 		ring_copy_in(half_ring(fed), lane->setup.fed_bytes, news->from, news->payload,
 			     news->moved);
 	if (news->moved) {
+		count_add(&lane->counts.bytes_received, news->moved);
 		/* Behind the bytes, be they from here or from the device. Partner: the client's
 		 * load of prod. */
 		atomic_store(&fed->prod, news->prod.v);
-		lane->counts.bytes_received += news->moved;
 		kinds |= WAKE_DATA;
 	}
 	if (atomic_load_explicit(&fed->cons, memory_order_relaxed) != news->cons.v) {

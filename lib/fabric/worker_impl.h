@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include "base/count.h"
 #include "base/list.h"
 #include "core/link_take.h"
 #include "core/link_test.h"
@@ -18,6 +19,7 @@
  *	worker_post.c	what the core wants posted, as verbs
  *	worker_lane.c	lanes: how they come and go, hot and parked
  *	worker_half.c	the words of both halves
+ *	worker_count.c	what others read of the counters
  */
 
 /* Work requests per post, completions per poll, polls of one queue per turn. Chosen: a post of a
@@ -41,8 +43,7 @@ _Static_assert(LINK_OWN_MAX_BYTES <= WORKER_SLOT_BYTES, "a message without bytes
 enum worker_ask {
 	ASK_BEGIN = 1 << 0, /* link: up */
 	ASK_END = 1 << 1,
-	ASK_COUNT = 1 << 2, /* worker */
-	ASK_STOP = 1 << 3,  /* worker */
+	ASK_STOP = 1 << 2, /* worker */
 };
 
 /* What the thread tells of it; told in this order. */
@@ -52,7 +53,6 @@ enum worker_tell {
 	TELL_OVER = 1 << 2,
 	TELL_DOWN = 1 << 3,
 	TELL_GONE = 1 << 4,
-	TELL_COUNTED = 1 << 5,
 };
 
 enum mail_kind { MAIL_WORKER, MAIL_LINK, MAIL_LANE };
@@ -97,7 +97,6 @@ struct worker_lane {
 
 	/* Under the lock. */
 	struct worker_report report;
-	struct worker_lane_counts counted;
 	bool link_lost;
 };
 
@@ -143,7 +142,6 @@ struct worker_link {
 	/* Under the lock. */
 	struct worker_link_setup setup;
 	char end_why[WORKER_WHY_BYTES], why[WORKER_WHY_BYTES];
-	struct worker_link_counts counted;
 };
 
 struct worker_cq {
@@ -164,7 +162,6 @@ struct worker {
 	struct list inbox, outbox;
 	atomic_bool has_mail; /* read without, too */
 	uint32_t n_links, next_generation;
-	struct worker_counts counted;
 	bool is_stopped;
 
 	/* Set under the lock by who makes or forgets a link, read by the thread without. */
@@ -208,7 +205,6 @@ bool mail_take(struct worker *worker);
 void mail_tell_lane(struct worker_lane *lane, uint32_t what, enum worker_end end, const char *why);
 void mail_tell_over(struct worker_lane *lane, bool link_lost);
 void mail_tell_link(struct worker_link *link, uint32_t what, const char *why);
-void mail_tell_counted(struct worker *worker);
 
 /* worker_link.c */
 void link_go_up(struct worker_link *link);
@@ -219,6 +215,7 @@ void links_time(struct worker *worker);
 void links_drain(struct worker *worker);
 void link_receive(struct worker_link *link, uint32_t slot, uint32_t len);
 void link_touch(struct worker_link *link);
+void link_show(struct worker_link *link);
 int link_repost(struct worker_link *link);
 
 /* worker_cq.c */

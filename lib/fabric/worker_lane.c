@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "fabric/worker_impl.h"
 #include "os/sys.h"
 #include "os/syswait.h"
@@ -97,6 +98,14 @@ void lane_heat(struct worker_lane *lane)
 		list_push_back(&lane->link->worker->hot, &lane->hot);
 }
 
+static void unblocked(struct worker_lane *lane)
+{
+	uint64_t ns = lane->link->worker->now_ns - TAKE(lane->blocked_since_ns, 0);
+
+	count_add(&lane->counts.blocked_ns, ns);
+	count_add(&lane->link->counts.blocked_ns, ns);
+}
+
 /* How long our bytes wait for nothing but room there. */
 static void clock_blocked(struct worker_lane *lane)
 {
@@ -105,10 +114,10 @@ static void clock_blocked(struct worker_lane *lane)
 
 	if (blocked && !lane->blocked_since_ns) {
 		lane->blocked_since_ns = now_ns;
-		lane->counts.blocked++;
+		count_add(&lane->counts.blocked, 1);
+		count_add(&lane->link->counts.blocked, 1);
 	} else if (!blocked && lane->blocked_since_ns) {
-		lane->counts.blocked_ns += now_ns - lane->blocked_since_ns;
-		lane->blocked_since_ns = 0;
+		unblocked(lane);
 	}
 }
 
@@ -135,7 +144,7 @@ static bool lane_park(struct worker_lane *lane)
 	if (lane_look(lane))
 		return false;
 	list_unlink(&lane->hot);
-	lane->link->worker->counts.parked++;
+	count_add(&lane->link->worker->counts.parked, 1);
 	return true;
 }
 
@@ -203,8 +212,8 @@ void lane_go(struct worker_lane *lane)
 		return;
 	}
 	link->lanes.lane[lane->token.index] = &lane->core;
-	link->counts.lanes++;
-	link->worker->counts.lanes_begun++;
+	count_add(&link->counts.lanes, 1);
+	count_add(&link->worker->counts.lanes_begun, 1);
 	rc = watch_bell(lane);
 	if (rc < 0) {
 		lane_end(lane, WORKER_LOST, "its bell can't be watched");
@@ -229,7 +238,7 @@ static void freeze(struct worker_lane *lane, enum worker_end end, const char *wh
 	list_unlink(&lane->hot);
 	forget_bell(lane);
 	if (lane->blocked_since_ns)
-		lane->counts.blocked_ns += lane->link->worker->now_ns - lane->blocked_since_ns;
+		unblocked(lane);
 	mail_tell_lane(lane, TELL_ENDED, end, why);
 }
 
@@ -268,8 +277,8 @@ static void lane_over(struct worker_lane *lane, bool link_lost)
 
 	list_unlink(&lane->ending);
 	link->lanes.lane[lane->token.index] = NULL;
-	link->counts.lanes--;
-	link->worker->counts.lanes_over++;
+	count_add(&link->counts.lanes, UINT64_MAX);
+	count_add(&link->worker->counts.lanes_over, 1);
 	mail_tell_over(lane, link_lost);
 }
 
@@ -300,7 +309,7 @@ void lanes_over(struct worker_link *link)
 
 void lane_news(struct worker_lane *lane, const struct link_news *news)
 {
-	lane->counts.received++;
+	count_add(&lane->counts.received, 1);
 	lane->is_waiting = false;
 	if (!lane->is_ended) {
 		half_feed(lane, news);
@@ -319,7 +328,7 @@ void lane_news(struct worker_lane *lane, const struct link_news *news)
 void lane_breach(struct worker_lane *lane, const struct link_news *news)
 {
 	if (!lane->is_ended)
-		lane->link->counts.breaches++;
+		count_add(&lane->link->counts.breaches, 1);
 	lane_end(lane, WORKER_PEER_BREACH, news->why);
 	/* Nothing that it says is listened to any more but that it writes no more; it may as well
 	 * never say so, and then the link is killed. */

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "fabric/worker_impl.h"
+#include "os/clock.h"
 #include "os/log.h"
 
 /* Receives posted at once. Chosen: as many as are polled at once. */
@@ -230,6 +231,8 @@ int worker_link_up(struct worker_link *link, const struct worker_link_setup *set
 	if (!link_limits_are_ok(&limits))
 		return -EPROTO;
 	link->setup = *setup;
+	/* Here, so that whoever reads its counters does not read while they are cleared. */
+	link_send_init(&link->send, &limits, link->notes);
 	mail_ask(link->worker, &link->mail, ASK_BEGIN);
 	return 0;
 }
@@ -260,20 +263,28 @@ void link_touch(struct worker_link *link)
 		list_push_back(&link->worker->dirty, &link->dirty);
 }
 
+/* What it stands at, for whoever reads the counters. */
+void link_show(struct worker_link *link)
+{
+	const struct link_flow *flow = &link->send.flow;
+
+	count_set(&link->counts.credits, flow->credits);
+	count_set(&link->counts.owed, flow->owed);
+	count_set(&link->counts.wrs_out, link_flow_out(flow));
+}
+
 void link_go_up(struct worker_link *link)
 {
 	struct worker *worker = link->worker;
-	const struct link_limits limits = limits_of(link, link->setup.peer_credits);
 	bool is_iwarp = worker->config.device->info.transport == FABRIC_IWARP;
 
 	if (link->state != WORKER_LINK_MADE)
 		return;
-	link_send_init(&link->send, &limits, link->notes);
 	link_test_init(&link->test, worker->now_ns);
 	link->state = WORKER_LINK_UP;
 	link->may_send = !is_iwarp || link->setup.is_dialer;
 	list_push_back(&worker->up, &link->links);
-	worker->counts.links_made++;
+	count_add(&worker->counts.links_made, 1);
 	cq_add(worker, link->qp->cq);
 	if (is_iwarp && link->setup.is_dialer) {
 		/* The other end waits for a first message: the question of the test is one, asked
@@ -327,7 +338,7 @@ void link_fail(struct worker_link *link, const char *format, ...)
 		link_gone(link);
 		return;
 	}
-	worker->counts.links_lost++;
+	count_add(&worker->counts.links_lost, 1);
 	list_unlink(&link->dirty);
 	/* This blocks for what the device's firmware takes; a link is lost rarely, and as long as
 	 * its queue pair is not in ERR the peer may write into memory of its lanes. */
@@ -425,8 +436,12 @@ static void link_news(struct worker_link *link, const struct link_news *news)
 {
 	switch (news->type) {
 	case LINK_MSG_TEST_ANSWER:
-		if (!link_test_answered(&link->test, news->number))
+		if (!link_test_answered(&link->test, news->number)) {
 			link_fail(link, "the peer answers what nobody asked");
+			break;
+		}
+		count_add(&link->counts.answers, 1);
+		count_set(&link->counts.round_trip_ns, clock_now_ns() - link->test.asked_ns);
 		break;
 	case LINK_MSG_BYE:
 		link_fail(link, "the peer has closed the link");
@@ -442,7 +457,7 @@ void link_receive(struct worker_link *link, uint32_t slot, uint32_t len)
 	const uint8_t *bytes = link->receives + (size_t)slot * WORKER_RECEIVE_BYTES;
 	struct link_news news;
 
-	link->counts.received++;
+	count_add(&link->counts.received, 1);
 	link->may_send = true;
 	link_test_heard(&link->test, link->worker->now_ns);
 	switch (link_take(&link->send, &link->lanes, bytes, len, &news)) {

@@ -57,12 +57,9 @@ void mail_ask(struct worker *worker, struct worker_mail *mail, uint32_t what)
 
 static void take_worker(struct worker *worker, uint32_t asked)
 {
-	if (asked & ASK_COUNT)
-		mail_tell_counted(worker);
-	if (asked & ASK_STOP)
-		worker->is_stopping = true;
 	if (!(asked & ASK_STOP))
 		return;
+	worker->is_stopping = true;
 	for (uint32_t i = 0; i < WORKER_LINKS_MAX; i++) {
 		struct worker_link *link = atomic_load(&worker->links[i]);
 
@@ -182,30 +179,6 @@ void mail_tell_link(struct worker_link *link, uint32_t what, const char *why)
 	unlock(worker);
 }
 
-void mail_tell_counted(struct worker *worker)
-{
-	lock(worker);
-	worker->counted = worker->counts;
-	for (uint32_t i = 0; i < WORKER_LINKS_MAX; i++) {
-		struct worker_link *link = atomic_load(&worker->links[i]);
-
-		if (!link || link->state == WORKER_LINK_MADE)
-			continue;
-		link->counts.send = link->send.counts;
-		link->counted = link->counts;
-		for (uint32_t j = 0; j < link->lanes.count; j++) {
-			struct worker_lane *lane;
-
-			if (!link->lanes.lane[j])
-				continue;
-			lane = link->lanes.lane[j]->user;
-			lane->counted = lane->counts;
-		}
-	}
-	tell(worker, &worker->mail, TELL_COUNTED);
-	unlock(worker);
-}
-
 static void reap_lane(struct worker_lane *lane, const struct worker_ops *ops, uint32_t told,
 		      const struct worker_report *report, bool link_lost)
 {
@@ -258,8 +231,6 @@ static bool reap_one(struct worker *worker)
 			  link_lost);
 	else if (mail->kind == MAIL_LINK)
 		reap_link(container_of(mail, struct worker_link, mail), ops, told, why);
-	else if (told & TELL_COUNTED && ops->counted)
-		ops->counted(worker);
 	return true;
 }
 
@@ -269,41 +240,4 @@ void worker_reap(struct worker *worker)
 	 * nothing; other work of the loop gets its turn. */
 	for (uint32_t i = 0; i < WORKER_LINKS_MAX && reap_one(worker); i++)
 		;
-}
-
-/* --- counters --------------------------------------------------------------------------------- */
-
-void worker_count(struct worker *worker)
-{
-	mail_ask(worker, &worker->mail, ASK_COUNT);
-}
-
-struct worker_counts worker_counts(struct worker *worker)
-{
-	struct worker_counts counts;
-
-	lock(worker);
-	counts = worker->counted;
-	unlock(worker);
-	return counts;
-}
-
-struct worker_link_counts worker_link_counts(struct worker_link *link)
-{
-	struct worker_link_counts counts;
-
-	lock(link->worker);
-	counts = link->counted;
-	unlock(link->worker);
-	return counts;
-}
-
-struct worker_lane_counts worker_lane_counts(struct worker_lane *lane)
-{
-	struct worker_lane_counts counts;
-
-	lock(lane->link->worker);
-	counts = lane->counted;
-	unlock(lane->link->worker);
-	return counts;
 }

@@ -58,19 +58,20 @@ static void count_lane(struct worker_lane *lane, const struct link_wr *wr)
 {
 	struct worker_lane_counts *counts = &lane->counts;
 
-	counts->bytes_sent += wr->bytes;
+	count_add(&counts->wrs, 1);
+	count_add(&counts->bytes_sent, wr->bytes);
 	if (wr->op == LINK_WR_WRITE) {
 		lane->tx_has_write = true;
 		lane->tx_write_is_inline = wr->is_inline;
 		return;
 	}
-	counts->messages++;
+	count_add(&counts->messages, 1);
 	if (wr->bytes)
-		counts->eager++;
+		count_add(&counts->eager, 1);
 	else if (lane->tx_has_write && lane->tx_write_is_inline)
-		counts->write_inline++;
+		count_add(&counts->write_inline, 1);
 	else if (lane->tx_has_write)
-		counts->by_reference++;
+		count_add(&counts->by_reference, 1);
 	lane->tx_has_write = false;
 }
 
@@ -96,7 +97,7 @@ static int post(struct worker *worker, struct worker_link *link, uint32_t n)
 			fill_send(worker, link, i);
 		else
 			fill_write(worker, i);
-		link->counts.messages += wr->op == LINK_WR_SEND ? 1 : 0;
+		count_add(&link->counts.messages, wr->op == LINK_WR_SEND ? 1 : 0);
 		if (wr->lane)
 			count_lane(wr->lane->user, wr);
 	}
@@ -124,6 +125,7 @@ static void link_post_all(struct worker *worker, struct worker_link *link)
 		}
 	}
 	lanes_finish(link);
+	link_show(link);
 }
 
 void links_post(struct worker *worker)

@@ -87,20 +87,12 @@ static void on_link_gone(struct worker_link *link)
 	CHECK_EQ(worker_link_lanes(link), 0);
 }
 
-static void on_counted(struct worker *worker)
-{
-	struct stage *stage = worker_user(worker);
-
-	stage->is_counted = true;
-}
-
 static const struct worker_ops worker_ops = {
 	.lane_words = on_words,
 	.lane_ended = on_ended,
 	.lane_over = on_over,
 	.link_down = on_link_down,
 	.link_gone = on_link_gone,
-	.counted = on_counted,
 };
 
 /* --- lanes ------------------------------------------------------------------------------------ */
@@ -307,13 +299,6 @@ void stage_end_lanes(struct stage *stage)
 	for (uint32_t i = 0; i < stage->conf.lanes; i++)
 		STAGE_AWAIT(stage, stage->lanes[i].n_over == 1);
 	stage_meet(stage);
-}
-
-void stage_count(struct stage *stage)
-{
-	stage->is_counted = false;
-	worker_count(stage->worker);
-	STAGE_AWAIT(stage, stage->is_counted);
 }
 
 uint64_t stage_received(const struct stage *stage)

@@ -54,7 +54,7 @@ struct stage {
 	struct qp *qp; /* the worker's, once it is up */
 	struct worker *worker;
 	struct worker_link *worker_link;
-	bool link_is_closed, is_up, is_down, is_gone, is_counted;
+	bool link_is_closed, is_up, is_down, is_gone;
 	uint64_t busy_ns; /* when something happened last */
 	char why[WORKER_WHY_BYTES];
 	int bells; /* epoll set of the clients' */
@@ -84,9 +84,6 @@ void stage_meet(struct stage *stage);
 
 /* End all lanes from both sides and wait until they are over. */
 void stage_end_lanes(struct stage *stage);
-
-/* Ask for the counters and wait for them. */
-void stage_count(struct stage *stage);
 
 /* Bytes received by all clients. */
 uint64_t stage_received(const struct stage *stage);

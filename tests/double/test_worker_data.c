@@ -213,7 +213,6 @@ static void messages_of_all_sizes(struct stage *stage)
 	}
 	STAGE_AWAIT(stage, stub->received == stub->target && stub->sent == stub->target);
 	stage_meet(stage);
-	stage_count(stage);
 	counts = worker_link_counts(stage->worker_link);
 	lane = worker_lane_counts(stage->lanes[0].worker);
 	CHECK_EQ(counts.send.eager, eager);
@@ -286,7 +285,6 @@ static void one_request_per_message(struct stage *stage)
 	unsigned int costs_before;
 
 	stage_meet(stage);
-	stage_count(stage);
 	before = worker_link_counts(stage->worker_link);
 	/* They are counted at all; and the pool is full again. */
 	CHECK(atomic_load(&costs) > 0);
@@ -296,7 +294,6 @@ static void one_request_per_message(struct stage *stage)
 	CHECK_EQ(atomic_load(&costs), costs_before);
 	CHECK_EQ(stage->rig.cqs.count, 1);
 	stage_meet(stage);
-	stage_count(stage);
 	after = worker_link_counts(stage->worker_link);
 	messages = after.send.eager - before.send.eager;
 	wrs = after.send.wrs - before.send.wrs;

@@ -74,7 +74,6 @@ static struct cdc honest(struct stage *stage)
 {
 	const struct stage_lane *lane = &stage->lanes[0];
 
-	stage_count(stage);
 	return (struct cdc){
 		.type = LINK_MSG_CDC,
 		.epoch = 1,
@@ -186,7 +185,6 @@ static void hostile_peer(struct stage *stage)
 		more_bytes(stage, 0, 5000);
 		more_bytes(stage, 1, 5000);
 		stage_meet(stage);
-		stage_count(stage);
 		if (stage->side == 0)
 			CHECK_EQ(worker_link_counts(stage->worker_link).send.stale, 1);
 		stage_end_lanes(stage);

@@ -238,10 +238,8 @@ static void idle(struct stage *stage)
 	STAGE_AWAIT(stage, stage_received(stage) == 1000ull * stage->conf.lanes);
 	stage_meet(stage);
 	sleep_for(200);
-	stage_count(stage);
 	before = worker_counts(stage->worker);
 	sleep_for(3000);
-	stage_count(stage);
 	after = worker_counts(stage->worker);
 	tap_diag("idle for 3 s with %u lanes: %llu turns, %llu sleeps", stage->conf.lanes,
 		 (unsigned long long)(after.turns - before.turns),
