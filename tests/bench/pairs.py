@@ -47,13 +47,15 @@ class Result:
 
 	@sense: "lower" if less is better, "higher", or "cost": then the ratio is second / first, and
 	small is good; else it says how many times better the second is.
+	@control_of: whom the control repeats, if not the first.
 	@claim: ("least", x), ("most", x): the median must be so; ("upper", x): the upper end of the
 	interval must not be above x, and the control must be narrow enough to tell.
 	"""
 
 	CONTROL_WIDTH = 0.05
 
-	def __init__(self, name, samples, key, unit, sense="lower", claim=None, scale=1.0):
+	def __init__(self, name, samples, key, unit, sense="lower", claim=None, scale=1.0,
+		     control_of=None):
 		first, second = [n for n in samples if n != "control"][:2]
 		over, under = (first, second) if sense == "lower" else (second, first)
 		self.name = name
@@ -62,7 +64,7 @@ class Result:
 		self.medians = [statistics.median(s[key] for s in samples[n]) * scale
 				for n in self.variants]
 		self.ratio = ratio(samples, over, under, key)
-		self.control = ratio(samples, "control", first, key)
+		self.control = ratio(samples, "control", control_of or first, key)
 		self.rounds = len(samples[first])
 		self.claim = claim
 		self.extra = {}

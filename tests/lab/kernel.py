@@ -9,6 +9,7 @@ Everything is made once per kernel version and kept in the cache folder:
 	VERSION/vmlinux		unpacked, if zstd is here: emulated, unpacking takes seconds a boot
 	VERSION/lib/modules/	the wanted modules and what they depend on, unpacked
 	VERSION/siw.log		why there is no siw, if there is none
+	VERSION/wanted		MODULES, as they were then: with other ones it is made again
 """
 import contextlib
 import lzma
@@ -30,7 +31,7 @@ SERIES = "6.12"
 BOOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 MODULES = BOOT_MODULES + (
 	"virtio_rng", "virtio_net", "veth", "dummy", "sch_netem", "inet_diag", "tcp_diag", "unix_diag",
-	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "ib_cm", "rdma_rxe", "siw",
+	"ib_core", "ib_uverbs", "rdma_cm", "rdma_ucm", "iw_cm", "ib_cm", "rdma_rxe", "siw", "smc",
 	"crc32c_intel", "crc32_pclmul", "crc32_generic", "crc32c_generic", "libcrc32c")
 
 
@@ -51,7 +52,7 @@ class Kernel:
 			package = None
 		self.folder = os.path.join(cache, self.version)
 		self.root = os.path.join(self.folder, "lib", "modules", self.release)
-		if not os.path.exists(self.folder):
+		if not self._is_made(package):
 			self._make(package)
 
 	def _newest(self):
@@ -63,6 +64,16 @@ class Kernel:
 		newest = max(kept, key=lambda path: path.stat().st_mtime)
 		self.release, self.version = newest.name, newest.parents[2].name
 		return True
+
+	def _is_made(self, package):
+		"""Whether it is there, with the modules that are wanted now if they can be had."""
+		if not os.path.exists(self.folder):
+			return False
+		try:
+			with open(os.path.join(self.folder, "wanted"), encoding="ascii") as file:
+				return file.read().split() == list(MODULES) or not package
+		except FileNotFoundError:
+			return not package
 
 	def image(self):
 		"""What QEMU is to start."""
@@ -98,8 +109,11 @@ class Kernel:
 			self._copy_modules(os.path.join(tree, "lib", "modules", self.release))
 			self._siw(tree)
 			debian.run("depmod", "-b", self.folder, self.release)
+			with open(os.path.join(self.folder, "wanted"), "w", encoding="ascii") as file:
+				file.write(" ".join(MODULES) + "\n")
 		finally:
 			shutil.rmtree(tree, ignore_errors=True)
+		shutil.rmtree(done, ignore_errors=True)
 		os.rename(self.folder, done)
 		self.folder = done
 		self.root = os.path.join(done, "lib", "modules", self.release)

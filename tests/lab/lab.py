@@ -36,8 +36,10 @@ OUTPUT_SHOWN = 3000
 
 
 class Lab:
-	def __init__(self, build, cpus):
+	def __init__(self, build, cpus, environment=None):
+		"""@environment: for the cases."""
 		self.build = os.path.abspath(build)
+		self.environment = dict(environment or {}, LAB_BUILD=self.build)
 		self.cache = os.path.abspath(os.environ.get("SHUNT_LAB_CACHE")
 					     or os.path.join(self.build, "lab"))
 		self.folder = os.path.join(self.build, "lab", "run")
@@ -76,8 +78,7 @@ class Lab:
 	def run(self, kernel, cases):
 		"""All of the cases; those behind one that ends the guest run in a new one."""
 		todo = list(cases)
-		environment = {"LAB_BUILD": self.build}
-		with Guest(kernel, self.folder, self.cpus, environment) as guest:
+		with Guest(kernel, self.folder, self.cpus, self.environment) as guest:
 			while todo:
 				took = guest.boot([case.line() for case in todo], self.say)
 				self.say(f"guest with Linux {kernel.release} booted in {took:.1f} s")
@@ -148,4 +149,5 @@ def main():
 	lab.tap.end()
 
 
-main()
+if __name__ == "__main__":
+	main()
