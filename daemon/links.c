@@ -92,9 +92,26 @@ static struct link_peer *add_peer(struct links *links, const struct peer_session
 	}
 	peer->links = links;
 	memcpy(peer->uuid, hello->uuid, sizeof(peer->uuid));
-	peer_address_text(&session->remote, peer->name);
+	peer->address = session->remote;
+	peer_address_text(&peer->address, peer->name);
 	list_push_back(&links->peers, &peer->link);
 	return peer;
+}
+
+/* Who speaks from @peer's address now has taken the place of another daemon: that one is dead, and
+ * so are its links, however long they would take to find out. */
+static void end_former(struct links *links, const struct link_peer *peer)
+{
+	struct list *node, *next;
+
+	list_for_each_safe (node, next, &links->all) {
+		struct host_link *link = list_entry(node, struct host_link, link);
+		const struct link_peer *former = link->peer;
+
+		if (former != peer && !former->session &&
+		    peer_address_same(&former->address, &peer->address))
+			host_link_end(link, "its daemon was started anew");
+	}
 }
 
 static void on_session_up(void *ctx, struct peer_session *session)
@@ -107,6 +124,7 @@ static void on_session_up(void *ctx, struct peer_session *session)
 	if (!peer)
 		return;
 	peer->session = session;
+	end_former(links, peer);
 	if (!peer->up) {
 		peer->failures = 0;
 		peer->retry_at_ns = clock_now_ns() + (link_peer_we_are_lower(peer) ? 0 : YIELD_NS);

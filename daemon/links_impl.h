@@ -44,6 +44,7 @@ struct link_peer {
 	struct list link; /* links->peers */
 	struct links *links;
 	uint8_t uuid[PEER_UUID_BYTES];
+	struct peer_address address;
 	char name[PEER_ADDRESS_TEXT]; /* for people */
 	struct peer_session *session; /* NULL: none now */
 	struct host_link *up;	      /* NULL: none now */

@@ -12,6 +12,9 @@
 
 /* How long an address is taken to be, or not to be, our own. Chosen: addresses seldom move. */
 #define OURS_NS 60000000000ull
+/* Longest pause before a call that a lane between hosts waits for. Chosen: a daemon is started anew
+ * in about that time. */
+#define WANTED_NS 1000000000ull
 
 struct peer_address peer_address_of(const struct tcp_end *end)
 {
@@ -228,6 +231,17 @@ void peer_host_want(struct peer_host *host)
 	rc = peer_session_dial(host);
 	if (rc < 0)
 		peer_host_failed(host, strerror(-rc));
+}
+
+void peers_want(struct peers *peers, const struct tcp_name *name)
+{
+	struct peer_host *host = peers ? peer_host_for(peers, name) : NULL;
+
+	if (!host)
+		return;
+	/* A lane that stands still can't wait for the long pauses. */
+	host->retry_at_ns = u64_min(host->retry_at_ns, clock_now_ns() + WANTED_NS);
+	peer_host_want(host);
 }
 
 void peer_host_reached(struct peer_host *host, struct peer_session *session)

@@ -228,6 +228,13 @@ static bool may_claim(const struct peer_session *session, const struct peer_addr
 	return false;
 }
 
+bool peer_session_may_speak(const struct peer_session *session, const struct tcp_name *name)
+{
+	const struct peer_address address = peer_address_of(&name->peer);
+
+	return may_claim(session, &address);
+}
+
 /* Keep @offer, in place of an older one for the same connection. NULL without memory. */
 static struct peer_claim *keep_claim(struct peer_host *host, const struct tcp_name *name,
 				     const struct peer_offer *offer)

@@ -227,19 +227,23 @@ static bool make_uuid(uint8_t uuid[PEER_UUID_BYTES])
 struct peers *peers_start(struct server *server)
 {
 	struct peers *peers;
-	uint64_t seed;
+	uint64_t seed, first_id;
 
 	if (!wanted(server))
 		return NULL;
 	peers = calloc(1, sizeof(*peers));
 	if (!peers || !make_uuid(peers->uuid) ||
-	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed)) {
+	    getrandom(&seed, sizeof(seed), 0) != sizeof(seed) ||
+	    getrandom(&first_id, sizeof(first_id), 0) != sizeof(first_id)) {
 		log_error("peers: no memory or random numbers");
 		free(peers);
 		return NULL;
 	}
 	peers->server = server;
 	peers->started_ns = clock_now_ns();
+	/* Lanes are called by their offers, beyond the life of a daemon: its successor has others.
+	 */
+	peers->offer_id = first_id >> 1;
 	peers->listener.fd = -1;
 	peer_address_parse(server->conf.peer_listen, &peers->listen);
 	list_init(&peers->sessions);

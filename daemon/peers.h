@@ -22,6 +22,7 @@ struct peer_rule;
 struct peer_session;
 struct peers;
 struct server;
+struct tcp_name;
 
 /* For whoever builds lanes between hosts. */
 struct peers_user {
@@ -70,6 +71,14 @@ const struct peer_hello *peer_session_hello(const struct peer_session *session);
 
 /* Its entry in the settings, or NULL. */
 const struct peer_rule *peer_session_rule(const struct peer_session *session);
+
+/* Whether the daemon at the other end of @session may speak for the other end of the connection
+ * @name. */
+bool peer_session_may_speak(const struct peer_session *session, const struct tcp_name *name);
+
+/* A lane of the connection @name waits for the daemon of the other host: dial it, if there is no
+ * session and it is time. */
+void peers_want(struct peers *peers, const struct tcp_name *name);
 
 /* The answer to `shunt peers`. @peers: may be NULL. @ret_count: sessions. NULL without memory. */
 json_t *peers_json(const struct peers *peers, uint32_t *ret_count);

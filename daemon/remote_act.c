@@ -104,29 +104,6 @@ static void check_gone(struct remote_lane *lane)
 		worker_lane_end(lane->worker);
 }
 
-/* Tell the other daemon where our client stands with its bytes, once that is certain. */
-static void tell_lost(struct remote_lane *lane)
-{
-	struct peer_msg msg = {.type = PEER_LOST};
-	uint64_t offset;
-
-	if (!lane->has_ended || lane->sent_lost || !lane->peer->session)
-		return;
-	if (!remote_reached(&lane->r, &offset)) {
-		/* Through with it, or closed: then the rest is TCP's to refuse. */
-		if (lane->r.lost && lane->r.sock >= 0)
-			return;
-		offset = word(&lane->r.fed->prod);
-	}
-	msg.u.lane_at = (struct peer_lane_at){
-		.token = {(uint32_t)(lane->peer_id >> 32), (uint32_t)lane->peer_id},
-		.epoch = lane->epoch,
-		.offset = offset,
-	};
-	lane->sent_lost = true;
-	peer_session_send(lane->peer->session, &msg);
-}
-
 /* For `shunt ss`: what the words show. */
 static void show(struct remote_lane *lane)
 {
@@ -168,7 +145,7 @@ void remote_act(struct remote_lane *lane)
 			break;
 	}
 	check_stuck(lane);
-	tell_lost(lane);
+	remote_tell_lost(lane);
 	show(lane);
 	if (remote_lane_settle(lane))
 		return;
@@ -178,27 +155,11 @@ void remote_act(struct remote_lane *lane)
 
 void remote_peer_lost(struct remote_lane *lane, uint64_t offset)
 {
-	if (!lane->has_begun || lane->r.wanted != OPT_NONE || offset == UINT64_MAX)
-		return;
-	lane->r.wanted = opt_some(offset);
+	if (lane->r.wanted == OPT_NONE && offset != PEER_OFFSET_NONE)
+		lane->r.wanted = opt_some(offset);
 	if (!lane->has_ended && lane->worker)
 		worker_lane_end(lane->worker);
 	remote_act(lane);
-}
-
-void remote_session_up(struct link_peer *peer)
-{
-	struct list *node, *next;
-
-	/* What was sent last may not have arrived; to hear it again changes nothing. */
-	list_for_each_safe (node, next, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->peer != peer || lane->is_failed)
-			continue;
-		lane->sent_lost = false;
-		remote_act_soon(lane);
-	}
 }
 
 /* --- the worker's reports --------------------------------------------------------------------- */

@@ -134,22 +134,12 @@ static void ask_demote(struct end *end, enum reason reason)
 	session_kick(end->session);
 }
 
-/* The registrations of a predecessor, and what it was told, are gone with it: such a lane ends by
- * its time limit. */
-static enum reason adopt(__attribute__((unused)) struct end *end,
-			 __attribute__((unused)) uint32_t epoch, int fd,
-			 __attribute__((unused)) struct fd_bag *bag)
-{
-	fd_close(fd);
-	return REASON_NO_LINK;
-}
-
 static const struct remote_ops ops = {
 	.mapped = mapped,
 	.drained = drained,
 	.leave = leave,
 	.ask_demote = ask_demote,
-	.adopt = adopt,
+	.adopt = remote_adopt,
 };
 
 void remote_start(struct links *links)

@@ -10,6 +10,7 @@
 #include "fabric/worker.h"
 #include "links_impl.h"
 #include "loop.h"
+#include "os/fd.h"
 #include "peers.h"
 #include "quota.h"
 #include "remote_replay.h"
@@ -20,20 +21,21 @@
  *
  *	match      both daemons know both ends, and both agree: halves are made, PAIR to the client
  *	mapped     the client has mapped its half: it is registered
- *	MATCH      where the peer may write, over the session. The daemon with the lower UUID sends
- *it first and begins with the answer; the other has begun when it answers begun      the lane is
- *the worker's, the client gets its peer's half ended      the worker touches it no more: lost,
- *unless both ends were through over       the device knows nothing of it; the duplicate may live
- *on, to replay and to shut
+ *	MATCH      where the peer may write, over the session. The daemon with the lower UUID
+ *	           sends it first and begins with the answer; the other has begun when it answers
+ *	begun      the lane is the worker's, the client gets its peer's half
+ *	ended      the worker touches it no more: lost, unless both ends were through
+ *	over       the device knows nothing of it; the duplicate may live on, to replay and to shut
  *
  * Before it has begun, whoever gives up takes it back, here and there (REFUSE). From then on
  * daemon/remote_replay.h says what is to be done; what it wants to know of the other daemon comes
  * over the link (offsets, the last acknowledgement) and, when the lane has ended, by LOST over the
- * session, which both daemons send, with where the sender's client stands.
+ * session, which both daemons send, with where the sender's client stands. The answer, REPLAYED,
+ * says that it was noted; only then may the sender's client be through with the lane, and the lane
+ * be forgotten (remote_lost.c).
  *
- * A lane is named by the two offers: LOST carries the receiver's own, in place of a token. The
- * answer, REPLAYED, says that it was noted; only then may the sender's client be through with the
- * lane, and the lane be forgotten.
+ * A daemon that dies takes registrations, links and duplicates with it, and nothing else: its
+ * client brings the lane to the successor, where it begins as one that has ended (remote_adopt.c).
  */
 
 struct remote_lane {
@@ -42,12 +44,14 @@ struct remote_lane {
 	struct end *end; /* one that holds it; NULL: gone, or drained */
 	struct tcp_name name;
 	struct quota_user *user;  /* charged for the halves */
-	uint64_t own_id, peer_id; /* of the offers */
+	uint64_t own_id, peer_id; /* of the offers; 0: a predecessor's */
+	uint64_t id;		  /* that of the lower UUID's: what both call the lane for good */
+	uint64_t fed_inode;	  /* of the half that feeds the client, once it has begun */
 	uint32_t epoch;
 	uint64_t ring_bytes;   /* of both halves here */
 	uint64_t source_bytes; /* of the other client's half there */
 
-	struct link_peer *peer;
+	struct link_peer *peer;	     /* NULL: it was made by a predecessor */
 	struct host_link *host_link; /* NULL: nothing is registered any more */
 	struct worker_lane *worker;  /* NULL: it has forgotten it */
 	struct worker_report report; /* the last */
@@ -64,13 +68,18 @@ struct remote_lane {
 
 	bool has_mapped, has_match, has_begun, has_ended, is_failed;
 	bool sent_match;
-	bool sent_lost;	  /* over the session of now */
 	bool is_unwanted; /* no other end of this lane is left that could want to hear of it */
 	struct peer_match match;
 	struct remote_end r;
 	struct timer act;
 	uint64_t gone_ns; /* since when the client is gone, or seems to be; 0: it is not */
 	uint64_t ended_ns;
+
+	/* remote_lost.c */
+	bool has_told;	/* LOST, over a session of now */
+	uint64_t told;	/* what it said; PEER_OFFSET_NONE: that it is not certain */
+	uint64_t heard; /* what the other one's said, as long as it has no answer */
+	uint64_t again_ns, pause_ns;
 };
 
 /* Be server->remote, and make lanes. */
@@ -78,9 +87,6 @@ void remote_start(struct links *links);
 
 /* The end of the daemon: all lanes are dropped, as if it had died. */
 void remote_stop(void);
-
-/* There is a session with @peer again. */
-void remote_session_up(struct link_peer *peer);
 
 /* For struct worker_ops. */
 void remote_lane_words(struct worker_lane *lane, const struct worker_report *report);
@@ -117,8 +123,23 @@ struct remote_lane *remote_find(const struct link_peer *peer, uint64_t own_id);
 /* --- remote_lost.c: what the daemons tell each other of lost lanes ------------------------------
  */
 
+/* Tell the other daemon of @lane what it does not know yet. */
+void remote_tell_lost(struct remote_lane *lane);
+
+/* @lane, which has begun, is about to be forgotten. */
+void remote_bury(const struct remote_lane *lane);
+
+/* There is a session with @peer again. */
+void remote_session_up(struct link_peer *peer);
+
 void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at);
 void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at);
+
+/* --- remote_adopt.c: lanes of a predecessor ----------------------------------------------------
+ */
+
+/* For struct remote_ops. */
+enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
 
 /* --- remote_act.c: a lane that has begun -------------------------------------------------------
  */
@@ -129,16 +150,24 @@ void remote_act(struct remote_lane *lane);
 /* Look soon. */
 void remote_act_soon(struct remote_lane *lane);
 
-/* LOST of the other daemon: its client wants the rest of ours over TCP from @offset on. */
+/* LOST of the other daemon, of a lane that has begun: its client wants the rest of ours over TCP
+ * from @offset on, or that is not certain yet (PEER_OFFSET_NONE). It may be freed. */
 void remote_peer_lost(struct remote_lane *lane, uint64_t offset);
 
 /* --- remote_life.c: how a lane is made and unmade ----------------------------------------------
  */
 
+/* A lane of @end and its name, known to nobody; peer, link and halves are the caller's to add. NULL
+ * without memory. */
+struct remote_lane *remote_lane_alloc(const struct end *end);
+
 /* A lane of @end, which waits, over @link. NULL, and why. */
 struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
 				    const struct peer_offer *offer, uint64_t own_id,
 				    enum reason *ret_reason);
+
+/* Watch @ear (taken over), which hangs up when no process has the lane any more. 0, or -errno. */
+int remote_lane_watch(struct remote_lane *lane, int ear);
 
 /* The client's half is sealed: register it. */
 enum reason remote_lane_attach(struct remote_lane *lane);

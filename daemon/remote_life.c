@@ -136,6 +136,12 @@ static void on_hangup(struct source *source, uint32_t events)
 	remote_act_soon(lane);
 }
 
+int remote_lane_watch(struct remote_lane *lane, int ear)
+{
+	lane->hangup.fd = ear;
+	return loop_add(&lane->server->loop, &lane->hangup, ear, 0, on_hangup);
+}
+
 static int open_bells(struct remote_lane *lane)
 {
 	int ear;
@@ -150,8 +156,7 @@ static int open_bells(struct remote_lane *lane)
 		fd_close(ear);
 		return -EMFILE;
 	}
-	lane->hangup.fd = ear;
-	return loop_add(&lane->server->loop, &lane->hangup, ear, 0, on_hangup);
+	return remote_lane_watch(lane, ear);
 }
 
 static enum reason fill(struct remote_lane *lane, struct end *end)
@@ -182,36 +187,48 @@ static void on_act(struct timer *timer)
 	remote_act(container_of(timer, struct remote_lane, act));
 }
 
-struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
-				    const struct peer_offer *offer, uint64_t own_id,
-				    enum reason *ret_reason)
+struct remote_lane *remote_lane_alloc(const struct end *end)
 {
 	struct remote_lane *lane = calloc(1, sizeof(*lane));
 
-	*ret_reason = REASON_NO_MEMORY;
 	if (!lane)
 		return NULL;
 	*lane = (struct remote_lane){
 		.server = end->session->server,
 		.name = end->name,
-		.own_id = own_id,
-		.peer_id = offer->id,
-		.epoch = end->next_epoch > offer->epoch ? end->next_epoch : offer->epoch,
-		.ring_bytes = end->session->server->conf.ring_bytes,
-		.source_bytes = offer->ring_bytes,
-		.peer = link->peer,
-		.host_link = link,
 		.half = -1,
 		.bell = -1,
 		.ear_bell = -1,
 		.ear = -1,
 		.hangup = {.fd = -1},
 		.r = {.sock = -1},
+		.told = PEER_OFFSET_NONE,
+		.heard = PEER_OFFSET_NONE,
 	};
 	timer_init(&lane->act, on_act);
+	list_push_back(&remote_lanes, &lane->link);
+	return lane;
+}
+
+struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
+				    const struct peer_offer *offer, uint64_t own_id,
+				    enum reason *ret_reason)
+{
+	struct remote_lane *lane = remote_lane_alloc(end);
+
+	*ret_reason = REASON_NO_MEMORY;
+	if (!lane)
+		return NULL;
+	lane->own_id = own_id;
+	lane->peer_id = offer->id;
+	lane->id = link_peer_we_are_lower(link->peer) ? own_id : offer->id;
+	lane->epoch = end->next_epoch > offer->epoch ? end->next_epoch : offer->epoch;
+	lane->ring_bytes = lane->server->conf.ring_bytes;
+	lane->source_bytes = offer->ring_bytes;
+	lane->peer = link->peer;
+	lane->host_link = link;
 	link->lanes++;
 	link->peer->refs++;
-	list_push_back(&remote_lanes, &lane->link);
 	*ret_reason = fill(lane, end);
 	if (*ret_reason == REASON_NONE)
 		return lane;
@@ -226,6 +243,8 @@ static void lane_free(struct remote_lane *lane)
 {
 	struct link_peer *peer = lane->peer;
 
+	if (lane->has_begun)
+		remote_bury(lane);
 	timer_clear(&lane->server->loop.timers, &lane->act);
 	if (lane->r.half)
 		munmap((void *)(uintptr_t)lane->r.half, half_bytes(lane->ring_bytes));
@@ -244,7 +263,8 @@ static void lane_free(struct remote_lane *lane)
 	}
 	list_unlink(&lane->link);
 	free(lane);
-	link_peer_put(peer);
+	if (peer)
+		link_peer_put(peer);
 }
 
 /* Whether it is still of use to anybody. */

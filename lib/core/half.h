@@ -58,6 +58,7 @@ struct half_ctl {
 
 	/* Line 9: between daemons alone. */
 	_Atomic uint64_t wanted; /* opt ring offset from which the other daemon wants a replay */
+	_Atomic uint64_t lane;	 /* what the daemons call the lane, for their successors */
 };
 
 _Static_assert(sizeof(struct half_ctl) <= HALF_CTL_BYTES, "control words fit their page");

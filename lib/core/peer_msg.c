@@ -94,7 +94,9 @@ static const struct field nonce_fields[] = {
 	BYTES(nonce.nonce),
 };
 static const struct field lane_at_fields[] = {
-	TOKEN(lane_at.token),
+	U64(lane_at.id, 1, UINT64_MAX),
+	ADDRESS(lane_at.local),
+	ADDRESS(lane_at.remote),
 	U32(lane_at.epoch, 1, UINT32_MAX),
 	U64(lane_at.offset, 0, UINT64_MAX),
 };
@@ -260,6 +262,13 @@ static bool rdma_ok(const struct peer_rdma *rdma)
 	       (rdma->address.family != 4 || rdma->prefix <= 32);
 }
 
+/* The two ends of one connection. */
+static bool ends_ok(const struct peer_address *local, const struct peer_address *remote)
+{
+	return address_ok(local, false) && address_ok(remote, false) &&
+	       local->family == remote->family && local->port && remote->port;
+}
+
 /* What several fields must be together. */
 static bool fits(const struct peer_msg *msg)
 {
@@ -274,9 +283,11 @@ static bool fits(const struct peer_msg *msg)
 		}
 		return !is_zero(hello->uuid, PEER_UUID_BYTES);
 	case PEER_OFFER:
-		return address_ok(&offer->local, false) && address_ok(&offer->remote, false) &&
-		       offer->local.family == offer->remote.family && offer->local.port &&
-		       offer->remote.port && offer->acked_bytes <= offer->written_bytes;
+		return ends_ok(&offer->local, &offer->remote) &&
+		       offer->acked_bytes <= offer->written_bytes;
+	case PEER_LOST:
+	case PEER_REPLAYED:
+		return ends_ok(&msg->u.lane_at.local, &msg->u.lane_at.remote);
 	case PEER_NONCE:
 		return msg->u.nonce.reason == REASON_NONE ||
 		       is_zero(msg->u.nonce.nonce, PEER_NONCE_BYTES);

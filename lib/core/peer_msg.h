@@ -20,7 +20,7 @@
  *   both ends wait  MATCH                my half of the lane for these two offers
  *                   REFUSE               nothing comes of your offer, and why
  *   links           NONCE_ASK -> NONCE   let me dial you over RDMA: this is the password
- *   a lost lane     LOST                 how far I completed what you sent
+ *   a lost lane     LOST                 how far I completed what you sent, and how far did you?
  *                   REPLAYED             I have noted that: the rest comes over TCP
  *                   SHUT                 all is delivered: shut TCP in this direction
  *   the session     PING -> PONG, BYE
@@ -149,13 +149,22 @@ struct peer_nonce {
 	uint8_t nonce[PEER_NONCE_BYTES]; /* good for one dial; zero with a reason */
 };
 
-/* LOST, and REPLAYED, which repeats it. The token is the offer of the receiver of LOST that the
- * lane came of, its high half the index: places on links are not known to be one lane's when that
- * is lost. */
+/* An offset that is not certain yet, or is of no interest any more. */
+#define PEER_OFFSET_NONE UINT64_MAX
+
+/*
+ * LOST, and REPLAYED, which repeats what it has noted. The daemons that made the lane may both be
+ * dead, so it is named by what outlives them: the connection, and what stands in its halves.
+ */
 struct peer_lane_at {
-	struct peer_token token;
+	uint64_t id; /* of the lane: the offer of the daemon that had the lower UUID */
+	struct peer_address local;  /* of the connection, as the sender sees it */
+	struct peer_address remote; /* of the same family */
 	uint32_t epoch;
-	uint64_t offset; /* completed to here, and the rest is wanted over TCP */
+	/* LOST: completed to here, and the rest is wanted over TCP; or not certain yet. REPLAYED:
+	 * this was noted, or the sender's client is through with the lane and nothing is of
+	 * interest any more. */
+	uint64_t offset;
 };
 
 struct peer_shut {

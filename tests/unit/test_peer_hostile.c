@@ -297,10 +297,8 @@ TAP_CASE(figures_that_do_not_fit)
 /* A refusal from afar is for now, never for good; and only of what was offered to it. */
 TAP_CASE(refusals_of_every_kind)
 {
-	const struct peer_msg refuse = {
-		.type = PEER_REFUSE,
-		.u.refuse = {.your_id = 999, .reason = REASON_KTLS},
-	};
+	const struct peer_msg refuse = {.type = PEER_REFUSE,
+					.u.refuse = {.your_id = 999, .reason = REASON_KTLS}};
 	struct shuntd daemon;
 	struct peer_msg msg, offer;
 	struct hand hand;
@@ -332,9 +330,11 @@ TAP_CASE(refusals_of_every_kind)
 /* Whatever is about lanes and links that do not exist. */
 TAP_CASE(messages_about_nothing)
 {
+	const struct peer_address there = {.family = 4, .addr = {127, 0, 0, 2}, .port = 5};
+	const struct peer_lane_at at = {.id = 1, .local = there, .remote = there, .epoch = 3};
 	const struct peer_msg stray[] = {
-		{.type = PEER_LOST, .u.lane_at = {.token = {1, 2}, .epoch = 3, .offset = 4}},
-		{.type = PEER_REPLAYED, .u.lane_at = {.token = {1, 2}, .epoch = 3, .offset = 4}},
+		{.type = PEER_LOST, .u.lane_at = at},
+		{.type = PEER_REPLAYED, .u.lane_at = at},
 		{.type = PEER_SHUT, .u.shut = {.token = {1, 2}, .epoch = 3, .offset = 4}},
 		{.type = PEER_NONCE, .u.nonce = {.id = 5}},
 		{.type = PEER_PONG, .u.ping = {.serial = 7}},

@@ -61,8 +61,18 @@ static const struct peer_msg samples[] = {
 	{.type = PEER_NONCE_ASK, .u.nonce_ask = {.id = 1, .from = 0, .to = PEER_RDMA_MAX - 1}},
 	{.type = PEER_NONCE, .u.nonce = {.id = 1, .nonce = "fifteen letters"}},
 	{.type = PEER_NONCE, .u.nonce = {.id = 1, .reason = REASON_NO_LINK}},
-	{.type = PEER_LOST, .u.lane_at = {.token = {1, 2}, .epoch = 3, .offset = 1ull << 40}},
-	{.type = PEER_REPLAYED, .u.lane_at = {.token = {1, 2}, .epoch = 3, .offset = 4}},
+	{.type = PEER_LOST,
+	 .u.lane_at = {.id = 1,
+		       .local = V4(10, 0, 0, 1, 5000),
+		       .remote = V4(10, 0, 0, 2, 80),
+		       .epoch = 3,
+		       .offset = 1ull << 40}},
+	{.type = PEER_REPLAYED,
+	 .u.lane_at = {.id = UINT64_MAX,
+		       .local = {.family = 6, .addr = {0x20, 1, [15] = 1}, .port = 1},
+		       .remote = {.family = 6, .addr = {0x20, 1, [15] = 2}, .port = 65535},
+		       .epoch = UINT32_MAX,
+		       .offset = PEER_OFFSET_NONE}},
 	{.type = PEER_SHUT, .u.shut = {.token = {1, 2}, .epoch = 3, .offset = 4}},
 	{.type = PEER_PING, .u.ping = {.serial = 5}},
 	{.type = PEER_PONG, .u.ping = {.serial = UINT64_MAX}},
@@ -213,6 +223,13 @@ TAP_CASE(what_is_wrong_is_refused)
 	CHECK_EQ(with_byte(&samples[0], 61, 201), PEER_BAD_VALUE); /* acked > written */
 	CHECK_EQ(with_byte(&samples[0], 78, 2), PEER_BAD_VALUE);   /* SYN */
 	CHECK_EQ(with_byte(&samples[0], 86, 1), PEER_BAD_VALUE);   /* ring size */
+	/* LOST */
+	CHECK_EQ(with_byte(&samples[8], 15, 0), PEER_BAD_VALUE); /* id 0 */
+	CHECK_EQ(with_byte(&samples[8], 16, 6), PEER_BAD_VALUE); /* two families */
+	CHECK_EQ(with_byte(&samples[8], 16, 0), PEER_BAD_VALUE); /* none */
+	CHECK_EQ(with_byte(&samples[8], 22, 1), PEER_BAD_VALUE); /* behind an IPv4 address */
+	CHECK_EQ(with_byte(&samples[8], 53, 0), PEER_BAD_VALUE); /* port 0 */
+	CHECK_EQ(with_byte(&samples[8], 57, 0), PEER_BAD_VALUE); /* epoch 0 */
 	/* Others */
 	CHECK_EQ(with_byte(&samples[4], 17, REASON_COUNT), PEER_BAD_VALUE);
 	CHECK_EQ(with_byte(&samples[4], 17, REASON_NONE), PEER_BAD_VALUE);

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: MIT
+"""Lanes between hosts whose daemons die, end and come back: two whole daemons in two network
+namespaces, and programs under Shunt whose streams are checked byte by byte.
+
+usage: remote_deaths.py BUILD_DIR [--rounds N] [CASE]...
+"""
+import argparse
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from private import Failure
+from remote_lanes import Pair
+from tap import Tap
+
+# Quick to come back, quick to be promoted again.
+SETTINGS = {"backoff_min_ms": 10, "backoff_max_ms": 50, "peer_retry_max_ms": 200}
+
+
+def on_lanes(pair):
+	"""Whether the program of each host is on a lane."""
+	for daemon in pair.daemons:
+		done = daemon.run_tool("ss", "--json")
+		if '"rdma"' not in done.stdout:
+			return False
+	return True
+
+
+def adoptions(pair):
+	return pair.logs().count("adopted from a predecessor")
+
+
+def run_rounds(pair, rounds, act, programs):
+	"""@act(round) as often, each time with both programs on a lane."""
+	for turn in range(rounds):
+		until = time.monotonic() + 20
+		while not on_lanes(pair):
+			if any(program.poll() is not None for program in programs):
+				yield f"the stream ended before round {turn}"
+				return
+			if time.monotonic() > until:
+				yield f"round {turn}: no lane\n{pair.logs()}"
+				return
+			time.sleep(0.02)
+		time.sleep(0.05 + 0.01 * (turn % 7))
+		act(turn)
+
+
+def under_a_stream(build, rounds, act, wants_adoptions):
+	with Pair(build, **SETTINGS) as pair:
+		pair.warm_up()
+
+		def meanwhile(programs):
+			yield from run_rounds(pair, rounds, lambda turn: act(pair, turn), programs)
+			for program in programs:
+				program.stdin.close()
+				program.stdin = None
+
+		yield from pair.run("--bytes", f"{8 + 2 * rounds}M", "--rate", "1M", "--timeout", str(30 + 5 * rounds),
+				    meanwhile=meanwhile)
+		if wants_adoptions and adoptions(pair) < rounds // 2:
+			yield f"only {adoptions(pair)} lanes were adopted in {rounds} rounds:\n{pair.logs()}"
+
+
+def kill(pair, *victims):
+	for i in victims:
+		pair.daemons[i].kill()
+	for i in victims:
+		pair.daemons[i].start()
+
+
+def one_daemon_is_killed(build, rounds):
+	yield from under_a_stream(build, rounds, lambda pair, turn: kill(pair, 0), True)
+
+
+def the_other_is_killed(build, rounds):
+	yield from under_a_stream(build, rounds, lambda pair, turn: kill(pair, 1), True)
+
+
+def both_are_killed(build, rounds):
+	yield from under_a_stream(build, rounds, lambda pair, turn: kill(pair, turn % 2, 1 - turn % 2), True)
+
+
+CASES = [one_daemon_is_killed, the_other_is_killed, both_are_killed]
+
+
+def main():
+	parser = argparse.ArgumentParser()
+	parser.add_argument("build")
+	parser.add_argument("cases", nargs="*")
+	parser.add_argument("--rounds", type=int, default=5)
+	args = parser.parse_intermixed_args()
+	build = os.path.abspath(args.build)
+	tap = Tap()
+	for case in CASES:
+		if args.cases and case.__name__ not in args.cases:
+			continue
+		try:
+			problems = list(case(build, args.rounds))
+		except Failure as failure:
+			problems = [str(failure)]
+		tap.result(case.__name__, problems)
+	tap.end()
+
+
+if __name__ == "__main__":
+	main()
