@@ -100,7 +100,6 @@ static void match(struct own_offer *own, struct peer_claim *claim, struct peer_s
 		send_offer(own, session);
 	if (session->phase != PEER_UP)
 		return; /* it took nothing any more; the end waits on */
-	own->matched = true;
 	reason = pair_read(end, &facts);
 	if (reason == REASON_NONE)
 		reason = judge(&offer, &facts);
@@ -161,7 +160,9 @@ void peers_withdraw(struct end *end)
 	struct own_offer *own = end->offer;
 	struct peer_session *session = session_of(own->host);
 	const struct peer_msg msg = {.type = PEER_WITHDRAW, .u.withdraw = {.id = own->id}};
-	bool has_it = session && own->sent_to == session->host->serial && !own->matched;
+	/* Also one that is matched: the other daemon may have it twice, if it was told over two
+	 * sessions, and must not keep it for an end that comes later. */
+	bool has_it = session && own->sent_to == session->host->serial;
 
 	free_offer(own);
 	if (has_it)

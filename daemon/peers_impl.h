@@ -97,7 +97,6 @@ struct own_offer {
 	struct end *end;
 	uint64_t id;
 	uint64_t sent_to; /* serial of the host that has it; 0: none */
-	bool matched;	  /* the other daemon has used it up, or will */
 };
 
 /* An offer of a peer, whose other end has not come yet. */

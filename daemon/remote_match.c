@@ -226,6 +226,23 @@ struct remote_lane *remote_find(const struct link_peer *peer, uint64_t own_id)
 	return NULL;
 }
 
+/*
+ * The other daemon has matched these two offers, and we have not: what we have matched either with
+ * instead it has forgotten, and nobody would ever answer.
+ */
+static void give_up_others(const struct link_peer *peer, const struct peer_match *match)
+{
+	struct list *node, *next;
+
+	list_for_each_safe (node, next, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer == peer && !lane->has_begun &&
+		    (lane->own_id == match->your_id || lane->peer_id == match->own_id))
+			remote_take_back(lane, REASON_PEER_LEFT, REASON_PEER_LEFT);
+	}
+}
+
 static void on_match(struct link_peer *peer, const struct peer_match *match)
 {
 	struct remote_lane *lane = remote_find(peer, match->your_id);
@@ -235,6 +252,7 @@ static void on_match(struct link_peer *peer, const struct peer_match *match)
 	};
 
 	if (!lane || lane->peer_id != match->own_id) {
+		give_up_others(peer, match);
 		peer_session_send(peer->session, &no);
 		return;
 	}
