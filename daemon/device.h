@@ -139,8 +139,9 @@ struct host_device {
 
 	struct worker *worker; /* NULL: no lanes between hosts are wanted, or it can't be had */
 	struct source worker_source;
-	uint32_t n_links; /* that are not freed */
-	int told_error;	  /* of pools and store, as logged last */
+	uint32_t n_links;		/* that are not freed */
+	struct worker_link_counts gone; /* of links that the worker has forgotten */
+	int told_error;			/* of pools and store, as logged last */
 };
 
 /* Begin with the device @name. NULL without memory or threads (logged). */

@@ -4,12 +4,8 @@
 #include "base/util.h"
 #include "devices.h"
 #include "devices_impl.h"
+#include "figures.h"
 #include "fabric/probe_json.h"
-
-static json_t *number(uint64_t value)
-{
-	return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
-}
 
 static const char *pool_error_text(const struct qp_pool *pool)
 {
@@ -28,12 +24,12 @@ static json_t *pool_json(const struct qp_pool *pool)
 	list_for_each (node, &pool->waiters)
 		waiting++;
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
-			 "ready", number(pool->n_ready), "coming", number(pool->n_coming), "out",
-			 number(pool->n_out), "target", number(pool->size.target), "min",
-			 number(pool->size.min), "max", number(pool->size.max), "waiting",
-			 number(waiting), "created", number(counts->created), "destroyed",
-			 number(counts->destroyed), "taken", number(counts->taken), "waited",
-			 number(counts->waited), "failed", number(counts->failed), "error",
+			 "ready", figure(pool->n_ready), "coming", figure(pool->n_coming), "out",
+			 figure(pool->n_out), "target", figure(pool->size.target), "min",
+			 figure(pool->size.min), "max", figure(pool->size.max), "waiting",
+			 figure(waiting), "created", figure(counts->created), "destroyed",
+			 figure(counts->destroyed), "taken", figure(counts->taken), "waited",
+			 figure(counts->waited), "failed", figure(counts->failed), "error",
 			 pool_error_text(pool));
 }
 
@@ -45,15 +41,15 @@ static json_t *port_json(const struct host_port *port)
 
 	if (facts->has_gid)
 		gid_text(&facts->gid, text);
-	json = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s}", "port", number(facts->port.number),
+	json = json_pack("{s:o, s:s, s:s, s:o, s:s, s:s, s:s}", "port", figure(facts->port.number),
 			 "state", port_state_name(facts->port.state), "transport",
 			 fabric_transport_name(facts->port.transport), "mtu",
-			 number(facts->port.mtu_bytes), "netdev", facts->netdev, "gid", text,
+			 figure(facts->port.mtu_bytes), "netdev", facts->netdev, "gid", text,
 			 "gid_type", facts->has_gid ? gid_type_name(facts->gid.type) : "");
 	if (json && facts->has_gid)
-		json_object_set_new(json, "gid_index", number(facts->gid.index));
+		json_object_set_new(json, "gid_index", figure(facts->gid.index));
 	if (json && facts->cm_port)
-		json_object_set_new(json, "cm_port", number(facts->cm_port));
+		json_object_set_new(json, "cm_port", figure(facts->cm_port));
 	if (json && facts->cm_error)
 		json_object_set_new(json, "cm_error", json_string(strerror(-facts->cm_error)));
 	if (json && port->has_pool)
@@ -67,14 +63,14 @@ static void add_resources(json_t *json, const struct host_device *dev)
 
 	json_object_set_new(json, "qps",
 			    json_pack("{s:o, s:o, s:o}", "in_use",
-				      number((uint64_t)budget->in_use + budget->coming), "max",
-				      number(pool_budget_max(budget)), "refusals",
-				      number(dev->refusals)));
+				      figure((uint64_t)budget->in_use + budget->coming), "max",
+				      figure(pool_budget_max(budget)), "refusals",
+				      figure(dev->refusals)));
 	json_object_set_new(json, "memory",
-			    json_pack("{s:o, s:o, s:o, s:o}", "pinned", number(dev->mrs.pinned),
-				      "max", number(dev->mrs.max), "regions",
-				      number(dev->mrs.count), "ready_halves",
-				      number(dev->store.n_ready)));
+			    json_pack("{s:o, s:o, s:o, s:o}", "pinned", figure(dev->mrs.pinned),
+				      "max", figure(dev->mrs.max), "regions",
+				      figure(dev->mrs.count), "ready_halves",
+				      figure(dev->store.n_ready)));
 }
 
 static json_t *device_json(const struct host_device *dev)

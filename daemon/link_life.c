@@ -130,6 +130,7 @@ static void on_up(struct link *cm)
 	}
 	peer->up = link;
 	peer->failures = 0;
+	links_note_failed(peer, REASON_NONE, "");
 	peer->links->made++;
 	log_info("peer %s: link up over %s, %s", peer->name, link->dev->name,
 		 cm->is_dialer ? "dialled from here" : "dialled by it");
@@ -192,8 +193,10 @@ static void link_down(struct worker_link *worker_link, const char *why)
 static void link_gone(struct worker_link *worker_link)
 {
 	struct host_link *link = worker_link_user(worker_link);
+	const struct worker_link_counts counts = worker_link_counts(worker_link);
 
 	link->is_gone = true;
+	link_figures_add(&link->dev->gone, &counts);
 	if (link->qp)
 		qp_pool_retire(link->pool, TAKE(link->qp, NULL));
 	settle(link);

@@ -165,11 +165,13 @@ void links_failed(struct host_link *link, const char *why)
 	struct link_peer *peer = link->peer;
 
 	if (link->is_up) {
-		peer->links->lost++;
+		links_note_lost(link, why);
 		log_notice("peer %s: the link over %s is lost: %s", peer->name, link->dev->name,
 			   why);
 	} else {
 		peer->links->failed++;
+		links_note_failed(peer, link->cm.lacks_qp ? REASON_NO_QUEUE_PAIR : REASON_NO_LINK,
+				  why);
 		log_at(peer->failures ? LOG_LEVEL_DEBUG : LOG_LEVEL_NOTICE,
 		       "peer %s: no link over %s: %s; tried again", peer->name, link->dev->name,
 		       why);
@@ -187,6 +189,7 @@ static void ask_failed(struct link_peer *peer, const char *why)
 {
 	log_at(peer->failures ? LOG_LEVEL_DEBUG : LOG_LEVEL_NOTICE,
 	       "peer %s: no link: %s; tried again", peer->name, why);
+	links_note_failed(peer, REASON_NO_LINK, why);
 	link_group_result(&peer->group, peer->ask.path, peer->ask.attempt, LINK_PLACE_EV_FAILED,
 			  clock_now_ns());
 	peer->ask.id = 0;
@@ -202,6 +205,8 @@ static void begin_dial(struct link_peer *peer, uint64_t now_ns)
 	if (!link_choose_path(peer, &ask)) {
 		log_debug("peer %s: no address of its devices can be reached from ours",
 			  peer->name);
+		links_note_failed(peer, REASON_NO_LINK,
+				  "no address of its devices can be reached from ours");
 		retry_later(peer);
 		return;
 	}

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
+#include <stdint.h>
+
 /*
  * Links to the daemons of other hosts, and the lanes over them: as the rest of the daemon sees
  * them, which is hardly at all; lanes themselves are behind remote_ops.h.
@@ -17,3 +20,6 @@ struct links *links_start(struct server *server);
 
 /* End all links; waits until no device has anything of them. NULL is ignored. Returns NULL. */
 struct links *links_stop(struct links *links);
+
+/* The answer to `shunt links`. @ret_count: links, whatever their state. NULL without memory. */
+json_t *links_json(const struct server *server, uint32_t *ret_count);

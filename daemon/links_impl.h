@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/list.h"
 #include "core/link_group.h"
+#include "core/reason.h"
 #include "device.h"
 #include "fabric/link.h"
 #include "fabric/worker.h"
@@ -36,6 +38,9 @@
 /* Lanes of a link. Chosen: as connections between two busy hosts. */
 #define LINKS_LANES_MAX 4096u
 
+/* Links that were lost and are remembered. Chosen: an outage of a small cluster's worth. */
+#define LINKS_LOST_KEPT 32u
+
 struct links;
 struct server;
 
@@ -51,6 +56,9 @@ struct link_peer {
 	struct link_group group;
 	uint32_t refs; /* links and lanes that refer to it */
 	uint32_t failures;
+	enum reason failed_reason; /* of the last dial that came to nothing; NONE: there is a link,
+				      or none was tried yet */
+	char failed_why[LINK_WHY_BYTES];
 	uint64_t retry_at_ns; /* no dial before */
 	/* The dial that waits for its nonce; id 0: none. */
 	struct link_ask {
@@ -88,6 +96,17 @@ struct link_nonce {
 	uint8_t nonce[LINK_NONCE_BYTES];
 };
 
+/* A link that was lost. */
+struct link_lost {
+	uint32_t serial;
+	uint64_t at_ms; /* wall clock */
+	uint64_t was_up_ms;
+	uint8_t uuid[PEER_UUID_BYTES];
+	char peer[PEER_ADDRESS_TEXT];
+	char device[IBV_SYSFS_NAME_MAX];
+	char why[LINK_WHY_BYTES];
+};
+
 struct links {
 	struct server *server;
 	struct list peers, all, nonces;
@@ -95,6 +114,7 @@ struct links {
 	uint64_t asks;
 	uint32_t serial; /* of links, for their hellos */
 	uint64_t made, lost, failed;
+	struct link_lost losses[LINKS_LOST_KEPT]; /* number n is in place n modulo that */
 };
 
 /* The daemon at the other end of @session, or NULL. */
@@ -124,6 +144,28 @@ uint64_t link_path_name(const struct link_peer *peer, uint16_t own, uint16_t the
 /* The first pair of ports that match, in the order of the daemon with the lower UUID, for @peer,
  * which has a session: path, from and to of @ret_ask. False: none. */
 bool link_choose_path(const struct link_peer *peer, struct link_ask *ret_ask);
+
+/* link_loss.c: why there is no link. */
+
+/* @link, which was up, is lost: remember it, and count it. */
+void links_note_lost(const struct host_link *link, const char *why);
+/* No link to @peer could be made. */
+void links_note_failed(struct link_peer *peer, enum reason reason, const char *why);
+/* The last that was lost of @peer; link @serial of ours. NULL: it is not, or no longer known. */
+const struct link_lost *links_last_lost(const struct links *links, const struct link_peer *peer);
+const struct link_lost *links_lost(const struct links *links, uint32_t serial);
+/* Whether the pool has none for it at the moment. */
+bool host_link_waits_for_qp(const struct host_link *link);
+/* Why there is none to @peer, which has none. */
+enum reason links_reason(const struct link_peer *peer);
+
+/* link_figures.c: counters, in answers. */
+
+/* Add @counts to @sum; what is no sum is left at 0. */
+void link_figures_add(struct worker_link_counts *sum, const struct worker_link_counts *counts);
+/* The same keys for a link and for all of a device. NULL without memory. */
+json_t *link_figures_json(const struct worker_link_counts *counts);
+json_t *lane_figures_json(const struct worker_lane_counts *counts);
 
 /* Between links.c and link_life.c. */
 

@@ -256,6 +256,9 @@ void peer_host_reached(struct peer_host *host, struct peer_session *session);
 
 void peer_host_free(struct peer_host *host);
 
+/* "01234567-89ab-…", for answers. In peers_json.c. */
+json_t *peers_uuid_json(const uint8_t uuid[PEER_UUID_BYTES]);
+
 /* Conversions. */
 struct peer_address peer_address_of(const struct tcp_end *end);
 struct tcp_end peer_address_to_end(const struct peer_address *address);

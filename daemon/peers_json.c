@@ -3,14 +3,10 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "figures.h"
 #include "os/clock.h"
 #include "peers_impl.h"
 #include "server.h"
-
-static json_t *number(uint64_t value)
-{
-	return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
-}
 
 static json_t *address_json(const struct peer_address *address)
 {
@@ -19,7 +15,7 @@ static json_t *address_json(const struct peer_address *address)
 	return json_string(peer_address_text(address, text));
 }
 
-static json_t *uuid_json(const uint8_t uuid[PEER_UUID_BYTES])
+json_t *peers_uuid_json(const uint8_t uuid[PEER_UUID_BYTES])
 {
 	char text[40] = "";
 	size_t at = 0;
@@ -57,12 +53,12 @@ static json_t *list_rdma(const struct peer_rdma *rdma, size_t n)
 static json_t *counts_json(const struct peer_counts *counts)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "offers_sent",
-			 number(counts->offers_sent), "offers_received",
-			 number(counts->offers_received), "matches", number(counts->matches),
-			 "refusals_sent", number(counts->refusals_sent), "refusals_received",
-			 number(counts->refusals_received), "messages_sent",
-			 number(counts->messages_sent), "messages_received",
-			 number(counts->messages_received), "strays", number(counts->strays));
+			 figure(counts->offers_sent), "offers_received",
+			 figure(counts->offers_received), "matches", figure(counts->matches),
+			 "refusals_sent", figure(counts->refusals_sent), "refusals_received",
+			 figure(counts->refusals_received), "messages_sent",
+			 figure(counts->messages_sent), "messages_received",
+			 figure(counts->messages_received), "strays", figure(counts->strays));
 }
 
 static const char *way_name(const struct peers *peers, const struct peer_rule *rule)
@@ -97,14 +93,14 @@ static json_t *session_json(const struct peer_session *session)
 		return json;
 	list_for_each (node, &host->offers)
 		waiting++;
-	json_object_set_new(json, "uuid", uuid_json(session->hello.uuid));
+	json_object_set_new(json, "uuid", peers_uuid_json(session->hello.uuid));
 	json_object_set_new(json, "software", json_string(session->hello.software));
-	json_object_set_new(json, "up_ms", number((clock_now_ns() - session->up_ns) / 1000000u));
+	json_object_set_new(json, "up_ms", figure((clock_now_ns() - session->up_ns) / 1000000u));
 	json_object_set_new(json, "silent_ms",
-			    number((clock_now_ns() - session->heard_ns) / 1000000u));
-	json_object_set_new(json, "offers_waiting", number(waiting));
-	json_object_set_new(json, "claims_waiting", number(host->n_claims));
-	json_object_set_new(json, "unsent_bytes", number(session->out_len - session->out_at));
+			    figure((clock_now_ns() - session->heard_ns) / 1000000u));
+	json_object_set_new(json, "offers_waiting", figure(waiting));
+	json_object_set_new(json, "claims_waiting", figure(host->n_claims));
+	json_object_set_new(json, "unsent_bytes", figure(session->out_len - session->out_at));
 	json_object_set_new(json, "rdma", list_rdma(session->hello.rdma, session->hello.n_rdma));
 	return json;
 }
@@ -119,7 +115,7 @@ static json_t *unreachable_json(const struct peer_host *host)
 	return json_pack("{s:o, s:o, s:s, s:s, s:o, s:o}", "address", address_json(&host->remote),
 			 "local", address_json(&host->local), "name",
 			 host->rule ? host->rule->name : "", "why", host->why, "failures",
-			 number(host->failures), "retry_in_ms", number(left));
+			 figure(host->failures), "retry_in_ms", figure(left));
 }
 
 static json_t *refused_json(const struct peers *peers)
@@ -132,7 +128,7 @@ static json_t *refused_json(const struct peers *peers)
 	json_t *object = json_object();
 
 	for (int i = 0; i < PEER_COMPLAINTS; i++)
-		json_object_set_new(object, names[i], number(peers->complained[i]));
+		json_object_set_new(object, names[i], figure(peers->complained[i]));
 	return object;
 }
 
@@ -158,10 +154,10 @@ json_t *peers_json(const struct peers *peers, uint32_t *ret_count)
 	}
 	return json_pack(
 		"{s:s, s:o, s:b, s:i, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state",
-		"on", "uuid", uuid_json(peers->uuid), "listening", peers->listener.fd >= 0, "port",
-		(int)peers->server->conf.peer_port, "listen", address_json(&peers->listen),
+		"on", "uuid", peers_uuid_json(peers->uuid), "listening", peers->listener.fd >= 0,
+		"port", (int)peers->server->conf.peer_port, "listen", address_json(&peers->listen),
 		"secured_by", way_name(peers, NULL), "peers", sessions, "unreachable", unreachable,
-		"dials", number(peers->dials), "accepted", number(peers->accepted), "crossed",
-		number(peers->crossed), "refused", refused_json(peers), "ended_sessions",
+		"dials", figure(peers->dials), "accepted", figure(peers->accepted), "crossed",
+		figure(peers->crossed), "refused", refused_json(peers), "ended_sessions",
 		counts_json(&peers->gone), "rdma", list_rdma(peers->rdma, peers->n_rdma));
 }

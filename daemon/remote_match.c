@@ -103,7 +103,7 @@ enum reason remote_match(void *ctx, struct peer_session *session, struct end *en
 	enum reason reason;
 
 	if (!peer || !peer->up)
-		return REASON_NO_LINK;
+		return peer ? links_reason(peer) : REASON_NO_LINK;
 	if (is_held(&end->name))
 		return REASON_PROMOTE_WAIT;
 	if (!ring_size_ok(offer->ring_bytes))

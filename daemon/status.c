@@ -9,6 +9,8 @@
 #include "base/util.h"
 #include "coupling.h"
 #include "devices.h"
+#include "figures.h"
+#include "links.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/proc.h"
@@ -35,14 +37,9 @@ static void format_end(const struct tcp_end *end, char text[ADDRESS_BYTES])
 		 scope, end->port);
 }
 
-static json_t *count(uint64_t value)
-{
-	return json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value));
-}
-
 static json_t *both_ways(uint64_t tx, uint64_t rx)
 {
-	return json_pack("{s:o, s:o}", "tx", count(tx), "rx", count(rx));
+	return json_pack("{s:o, s:o}", "tx", figure(tx), "rx", figure(rx));
 }
 
 static json_t *connection_json(const struct end *end, const char *comm)
@@ -64,7 +61,7 @@ static json_t *connection_json(const struct end *end, const char *comm)
 			 "reason", reason_name(end->reason), "tcp_bytes",
 			 both_ways(totals.tcp_tx, totals.tcp_rx), "lane_bytes",
 			 both_ways(totals.lane_tx, totals.lane_rx), "lane_changes",
-			 json_pack("{s:o}", "rx", count(totals.rx_changes)));
+			 json_pack("{s:o}", "rx", figure(totals.rx_changes)));
 }
 
 /* A process may call itself anything; JSON takes UTF-8 only. */
@@ -96,7 +93,7 @@ static json_t *event_json(const struct history_event *event)
 	else
 		snprintf(text, sizeof(text), "%s%s%s", history_text(event->what),
 			 *reason ? ". " : "", reason);
-	return json_pack("{s:o, s:I, s:s, s:s}", "time_ms", count(event->at_ms), "epoch",
+	return json_pack("{s:o, s:I, s:s, s:s}", "time_ms", figure(event->at_ms), "epoch",
 			 (json_int_t)event->epoch, "reason", reason_name(event->reason), "text",
 			 text);
 }
@@ -155,7 +152,7 @@ static json_t *by_reason(const uint64_t counts[REASON_COUNT])
 
 	for (unsigned int i = 0; i < REASON_COUNT; i++) {
 		if (counts[i])
-			json_object_set_new(object, reason_name(i), count(counts[i]));
+			json_object_set_new(object, reason_name(i), figure(counts[i]));
 	}
 	return object;
 }
@@ -182,24 +179,24 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 		}
 	}
 	return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seen",
-			 count(tally->seen), "open", (json_int_t)*ret_count, "promoted",
-			 count(tally->promoted), "lanes", count(tally->lanes), "lane_changes",
-			 count(totals.rx_changes), "tcp_bytes",
+			 figure(tally->seen), "open", (json_int_t)*ret_count, "promoted",
+			 figure(tally->promoted), "lanes", figure(tally->lanes), "lane_changes",
+			 figure(totals.rx_changes), "tcp_bytes",
 			 both_ways(totals.tcp_tx, totals.tcp_rx), "lane_bytes",
 			 both_ways(totals.lane_tx, totals.lane_rx), "demotions",
 			 by_reason(tally->demotions), "refusals", by_reason(tally->refusals),
 			 "resets", by_reason(tally->resets), "clients_cut_off",
-			 count(tally->cut_off), "stray_messages", count(tally->strays));
+			 figure(tally->cut_off), "stray_messages", figure(tally->strays));
 }
 
 static json_t *status_json(const struct server *server)
 {
 	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:b, s:o}", "pid", (int)getpid(), "version",
 			 SHUNT_VERSION, "uptime_s",
-			 count((clock_now_ns() - server->started_ns) / 1000000000u), "sessions",
+			 figure((clock_now_ns() - server->started_ns) / 1000000000u), "sessions",
 			 (json_int_t)server->session_count, "connections",
-			 count((uint64_t)map_count(&server->registry.by_cookie)), "all_users",
-			 server->serve_all, "ring_bytes", count(server->conf.ring_bytes));
+			 figure((uint64_t)map_count(&server->registry.by_cookie)), "all_users",
+			 server->serve_all, "ring_bytes", figure(server->conf.ring_bytes));
 }
 
 static int memfd_with(const char *text, size_t len)
@@ -240,6 +237,9 @@ int status_make(struct server *server, const struct session *asker,
 		break;
 	case CTL_QUERY_PEERS:
 		json = peers_json(server->peers, &found);
+		break;
+	case CTL_QUERY_LINKS:
+		json = links_json(server, &found);
 		break;
 	default:
 		json = connections_json(server, asker, query, &found);

@@ -5,22 +5,8 @@
 
 #include "answer.h"
 #include "ask.h"
+#include "table.h"
 #include "tool.h"
-
-/* "5 s", "3 min", "2 h": how long ago or until. */
-#define SPAN_TEXT 32
-static const char *span_text(uint64_t ms, char text[SPAN_TEXT])
-{
-	if (ms < 10000)
-		snprintf(text, SPAN_TEXT, "%" PRIu64 " ms", ms);
-	else if (ms < 600000)
-		snprintf(text, SPAN_TEXT, "%" PRIu64 " s", ms / 1000);
-	else if (ms < 36000000)
-		snprintf(text, SPAN_TEXT, "%" PRIu64 " min", ms / 60000);
-	else
-		snprintf(text, SPAN_TEXT, "%" PRIu64 " h", ms / 3600000);
-	return text;
-}
 
 static void print_name(const json_t *peer)
 {

@@ -93,6 +93,25 @@ static const char peers_help[] =
 	"and for\n"
 	"how long they are left alone.\n";
 
+static const char links_help[] =
+	"Usage: shunt links [--json]\n"
+	"Show the RDMA links to other hosts, one line each, and why there is none where there "
+	"should "
+	"be one.\n"
+	"\n"
+	"INLINE    bytes that one work request carries inline\n"
+	"CREDITS   receives of the peer that may be used now, of all that it has\n"
+	"E/W/R     messages with bytes: in one inline SEND (eager), by an inline WRITE, by a WRITE "
+	"from\n"
+	"          memory; the last two with a SEND behind them\n"
+	"UPDATES   times that the peer was told of room in a ring: by a message of its own, or "
+	"along\n"
+	"          with another\n"
+	"WR/MSG    work requests, whatever for, per message with bytes; POST/MSG the same of "
+	"posts\n"
+	"\n"
+	"--json tells more, also of each device.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -107,6 +126,7 @@ static const struct subcommand {
 	{"devices", cmd_devices, "show the RDMA devices, what they can do, and their pools",
 	 devices_help},
 	{"peers", cmd_peers, "show the daemons of other hosts", peers_help},
+	{"links", cmd_links, "show the RDMA links to other hosts", links_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,5 +100,18 @@ const char *bytes_text(uint64_t bytes, char text[BYTES_TEXT])
 	for (value /= 1024; value >= 999.5 && unit[1]; value /= 1024)
 		unit++;
 	snprintf(text, BYTES_TEXT, value < 9.95 ? "%.1f%c" : "%.0f%c", value, *unit);
+	return text;
+}
+
+const char *span_text(uint64_t ms, char text[SPAN_TEXT])
+{
+	if (ms < 10000)
+		snprintf(text, SPAN_TEXT, "%" PRIu64 " ms", ms);
+	else if (ms < 600000)
+		snprintf(text, SPAN_TEXT, "%" PRIu64 " s", ms / 1000);
+	else if (ms < 36000000)
+		snprintf(text, SPAN_TEXT, "%" PRIu64 " min", ms / 60000);
+	else
+		snprintf(text, SPAN_TEXT, "%" PRIu64 " h", ms / 3600000);
 	return text;
 }

@@ -10,7 +10,7 @@
  * this to do.
  */
 
-#define TABLE_COLUMNS_MAX 10u
+#define TABLE_COLUMNS_MAX 13u
 
 struct table {
 	size_t columns;
@@ -34,3 +34,8 @@ void table_print(const struct table *table, int indent);
 
 /* @bytes for people, in at most 5 characters: 999, 1.5K, 12M, 3.2G. Returns @text. */
 const char *bytes_text(uint64_t bytes, char text[BYTES_TEXT]);
+
+#define SPAN_TEXT 32
+
+/* @ms for people: "512 ms", "35 s", "3 min", "20 h". Returns @text. */
+const char *span_text(uint64_t ms, char text[SPAN_TEXT]);

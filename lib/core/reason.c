@@ -78,6 +78,9 @@ static const struct reason_row rows[] = {
 	    "Both daemons know the connection, but there is no RDMA link between the hosts."),
 	ROW(RESUME_TIMEOUT, "resume_timeout", PINS,
 	    "A lane between hosts was lost and could not be taken up again in time."),
+	ROW(NO_QUEUE_PAIR, "no_queue_pair", PASSES,
+	    "Both daemons know the connection, but the link between the hosts waits for a queue "
+	    "pair: the pool of one of them is empty."),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == REASON_COUNT, "a row for each code");

@@ -107,6 +107,7 @@ static void with_qp(struct link *link, struct qp *qp)
 
 static void without_qp(struct link *link, int why)
 {
+	link->lacks_qp = true;
 	if (!link->is_dialer)
 		link->reject = LINK_REJECT_NO_QP;
 	fail(link, "no queue pair: %s",
@@ -260,11 +261,13 @@ static void on_rejected(struct link *link, const struct cm_event *event)
 
 	link->cm->counts.rejected_there++;
 	if (link_hello_decode(event->private_data, event->private_len, &hello) == LINK_HELLO_OK &&
-	    hello.kind == LINK_REJECTION)
+	    hello.kind == LINK_REJECTION) {
+		link->lacks_qp = hello.reject == LINK_REJECT_NO_QP;
 		fail(link, "rejected: %s", link_reject_text(hello.reject));
-	else
-		fail(link, "rejected by the other host (status %d); is its daemon listening?",
-		     event->status);
+		return;
+	}
+	fail(link, "rejected by the other host (status %d); is its daemon listening?",
+	     event->status);
 }
 
 /* What ends it, or is no concern of it. */
@@ -325,9 +328,11 @@ void link_tick(struct link *link, uint64_t now_ns)
 		return;
 	if (link->begun_ns == 0)
 		link->begun_ns = now_ns;
-	else if (now_ns - link->begun_ns > LINK_MAKE_NS)
-		fail(link, "not made within %llu s: %s", LINK_MAKE_NS / 1000000000ull,
-		     link_state_name(link->state));
+	if (now_ns - link->begun_ns <= LINK_MAKE_NS)
+		return;
+	link->lacks_qp = link->state == LINK_QP;
+	fail(link, "not made within %llu s: %s", LINK_MAKE_NS / 1000000000ull,
+	     link_state_name(link->state));
 }
 
 const char *link_state_name(enum link_state state)

@@ -111,7 +111,8 @@ struct link {
 	union gid_address source, target; /* a dialer's */
 	uint64_t begun_ns;		  /* 0: not yet; set by the cm's tick */
 	char why[LINK_WHY_BYTES];
-	int reject; /* enum link_reject to send while closing; 0: none */
+	int reject;    /* enum link_reject to send while closing; 0: none */
+	bool lacks_qp; /* it came to nothing because one of the two had no queue pair for it */
 
 	struct qp *qp;
 	struct qp_waiter waiter;
