@@ -64,6 +64,7 @@ struct conf {
 	/* RDMA. */
 	uint64_t rdma;	       /* enum conf_rdma */
 	uint64_t remote_lanes; /* enum conf_remote */
+	uint64_t stop_wait_ms;
 	uint64_t rdma_rescan_ms;
 	uint64_t pool_min, pool_max;
 	uint64_t qps_per_device;

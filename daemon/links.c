@@ -438,6 +438,20 @@ struct links *links_start(struct server *server)
 	return links;
 }
 
+bool links_retire(struct links *links)
+{
+	if (!links)
+		return false;
+	links->is_retiring = true;
+	remote_retire();
+	return links_have_lanes(links);
+}
+
+bool links_have_lanes(const struct links *links)
+{
+	return links && !list_is_empty(&remote_lanes);
+}
+
 struct links *links_stop(struct links *links)
 {
 	struct list *node, *next;

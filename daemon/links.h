@@ -2,6 +2,7 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -17,6 +18,16 @@ struct server;
  * sessions. NULL: none are made. @server: with devices and peers; outlives it.
  */
 struct links *links_start(struct server *server);
+
+/*
+ * The daemon is about to end: make no more lanes, take back those that have not begun, and ask the
+ * ends of all others to go back to TCP. Whether there are any: then links_have_lanes() tells how it
+ * goes. @links: NULL: there are none.
+ */
+bool links_retire(struct links *links);
+
+/* Whether a lane is left that this daemon's end would do harm to. @links: may be NULL. */
+bool links_have_lanes(const struct links *links);
 
 /* End all links; waits until no device has anything of them. NULL is ignored. Returns NULL. */
 struct links *links_stop(struct links *links);

@@ -115,6 +115,7 @@ struct links {
 	uint32_t serial; /* of links, for their hellos */
 	uint64_t made, lost, failed;
 	struct link_lost losses[LINKS_LOST_KEPT]; /* number n is in place n modulo that */
+	bool is_retiring;
 };
 
 /* The daemon at the other end of @session, or NULL. */

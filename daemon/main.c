@@ -181,8 +181,11 @@ static void on_signal(struct source *source, uint32_t events)
 		log_notice("settings are read at the start only: restart to change them");
 		return;
 	}
-	log_info("signal %u: the daemon ends; running lanes go on", info.ssi_signo);
-	loop_stop(&signals->server->loop, EXIT_SUCCESS);
+	log_info("signal %u: the daemon ends; lanes within this host go on, those to other hosts "
+		 "go back to TCP",
+		 info.ssi_signo);
+	tell_systemd("STOPPING=1");
+	server_end(signals->server);
 }
 
 /* Before the socket exists: whoever has seen it may end us, in order. */
@@ -230,7 +233,6 @@ static int serve(struct server *server, struct place *place, uint32_t exit_idle_
 			 place->dir.path);
 		tell_systemd("READY=1\nSTATUS=Pairing connections");
 		rc = loop_run(&server->loop);
-		tell_systemd("STOPPING=1");
 		loop_remove(&signals.source);
 		fd_close(signals.source.fd);
 	}

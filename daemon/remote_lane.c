@@ -148,6 +148,32 @@ void remote_start(struct links *links)
 	links->server->remote = &ops;
 }
 
+/* All that hold @lane: any may be asleep in a place where it can't be woken. */
+static void ask_holders(const struct remote_lane *lane, enum reason reason)
+{
+	struct end *end = lane->end;
+
+	do {
+		if (end->remote == lane)
+			ask_demote(end, reason);
+		end = end_next_kin(end);
+	} while (end != lane->end);
+}
+
+void remote_retire(void)
+{
+	struct list *node, *next;
+
+	list_for_each_safe (node, next, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (!lane->has_begun)
+			remote_take_back(lane, REASON_NO_LINK, REASON_PEER_LEFT);
+		else if (lane->end)
+			ask_holders(lane, REASON_DAEMON_GONE);
+	}
+}
+
 void remote_stop(void)
 {
 	struct list *node, *next;

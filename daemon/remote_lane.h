@@ -85,6 +85,10 @@ struct remote_lane {
 /* Be server->remote, and make lanes. */
 void remote_start(struct links *links);
 
+/* The daemon is about to end: lanes that have not begun are taken back, the ends of the others are
+ * asked to go back to TCP. */
+void remote_retire(void);
+
 /* The end of the daemon: all lanes are dropped, as if it had died. */
 void remote_stop(void);
 

@@ -102,8 +102,10 @@ enum reason remote_match(void *ctx, struct peer_session *session, struct end *en
 	struct remote_lane *lane;
 	enum reason reason;
 
-	if (!peer || !peer->up)
-		return peer ? links_reason(peer) : REASON_NO_LINK;
+	if (!peer || peer->links->is_retiring)
+		return REASON_NO_LINK;
+	if (!peer->up)
+		return links_reason(peer);
 	if (is_held(&end->name))
 		return REASON_PROMOTE_WAIT;
 	if (!ring_size_ok(offer->ring_bytes))

@@ -18,12 +18,42 @@
 #define ACCEPT_BUDGET 32
 #define ACCEPT_PAUSE_MS 100
 
+/* How often is looked whether the last lane between hosts is gone. Chosen: nobody notices. */
+#define ENDING_LOOK_MS 5u
+
 static void on_idle(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, idle);
 
 	log_info("no client for %u s: the daemon ends", server->exit_idle_s);
+	server_end(server);
+}
+
+static void on_ending(struct timer *timer)
+{
+	struct server *server = container_of(timer, struct server, ending);
+	bool is_late = loop_now(&server->loop) >= server->end_by_ns;
+
+	if (!is_late && links_have_lanes(server->links)) {
+		loop_set_timer(&server->loop, &server->ending, ENDING_LOOK_MS);
+		return;
+	}
+	if (is_late && links_have_lanes(server->links))
+		log_notice("lanes between hosts are left after %llu ms (stop_wait_ms): a daemon "
+			   "that is started within %llu s goes on with them",
+			   (unsigned long long)server->conf.stop_wait_ms,
+			   (unsigned long long)server->conf.resume_timeout_s);
 	loop_stop(&server->loop, 0);
+}
+
+void server_end(struct server *server)
+{
+	if (server->end_by_ns || !links_retire(server->links)) {
+		loop_stop(&server->loop, 0);
+		return;
+	}
+	server->end_by_ns = loop_now(&server->loop) + server->conf.stop_wait_ms * 1000000u + 1;
+	loop_set_timer(&server->loop, &server->ending, ENDING_LOOK_MS);
 }
 
 static void await_clients(struct server *server)
@@ -148,6 +178,7 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 	list_init(&server->sessions);
 	timer_init(&server->relisten, on_relisten);
 	timer_init(&server->idle, on_idle);
+	timer_init(&server->ending, on_ending);
 	server->turned_away = (struct log_limit){.burst = 3, .interval_ns = 10000000000u};
 	server->exit_idle_s = exit_idle_s;
 	server->uid = sys_geteuid();
@@ -185,5 +216,6 @@ void server_deinit(struct server *server)
 	fd_close(server->listen_fd);
 	timer_clear(&server->loop.timers, &server->idle);
 	timer_clear(&server->loop.timers, &server->relisten);
+	timer_clear(&server->loop.timers, &server->ending);
 	server_deinit_parts(server);
 }

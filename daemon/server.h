@@ -47,6 +47,8 @@ struct server {
 	uint64_t session_serial;
 	uint64_t demote_serial; /* of the last request to demote */
 
+	uint64_t end_by_ns; /* an end in order is under way, and waits until then at most; 0: not */
+	struct timer ending;
 	uint32_t exit_idle_s; /* 0: never */
 	struct timer idle;
 	struct log_limit turned_away;
@@ -67,6 +69,12 @@ struct server {
  * been no client for that long; 0: never. 0, or -errno.
  */
 int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s);
+
+/*
+ * End the loop in order: lanes between hosts go back to TCP first, for stop_wait_ms at most. Asked
+ * for again, at once.
+ */
+void server_end(struct server *server);
 
 /* Cut off all clients and release everything. */
 void server_deinit(struct server *server);

@@ -53,12 +53,9 @@ def under_a_stream(build, rounds, act, wants_adoptions):
 
 		def meanwhile(programs):
 			yield from run_rounds(pair, rounds, lambda turn: act(pair, turn), programs)
-			for program in programs:
-				program.stdin.close()
-				program.stdin = None
 
-		yield from pair.run("--bytes", f"{8 + 2 * rounds}M", "--rate", "1M", "--timeout", str(30 + 5 * rounds),
-				    meanwhile=meanwhile)
+		yield from pair.run("--bytes", f"{8 + 2 * rounds}M", "--rate", "1M", "--timeout",
+				    str(30 + 5 * rounds), meanwhile=meanwhile)
 		if wants_adoptions and adoptions(pair) < rounds // 2:
 			yield f"only {adoptions(pair)} lanes were adopted in {rounds} rounds:\n{pair.logs()}"
 
@@ -82,7 +79,28 @@ def both_are_killed(build, rounds):
 	yield from under_a_stream(build, rounds, lambda pair, turn: kill(pair, turn % 2, 1 - turn % 2), True)
 
 
-CASES = [one_daemon_is_killed, the_other_is_killed, both_are_killed]
+def stop(pair, *victims):
+	for i in victims:
+		pair.daemons[i].stop()
+	for i in victims:
+		pair.daemons[i].start()
+
+
+def a_daemon_is_told_to_end(build, rounds):
+	"""Nothing is left to a successor: connections are on TCP before it ends."""
+	with Pair(build, stop_wait_ms=8000, **SETTINGS) as pair:
+		pair.warm_up()
+
+		def meanwhile(programs):
+			yield from run_rounds(pair, rounds, lambda turn: stop(pair, turn % 2), programs)
+
+		yield from pair.run("--bytes", f"{8 + 2 * rounds}M", "--rate", "1M", "--timeout",
+				    str(30 + 5 * rounds), meanwhile=meanwhile)
+		if adoptions(pair) or "are left after" in pair.logs():
+			yield f"a lane outlived an end in order:\n{pair.logs()}"
+
+
+CASES = [one_daemon_is_killed, the_other_is_killed, both_are_killed, a_daemon_is_told_to_end]
 
 
 def main():
