@@ -345,8 +345,7 @@ TAP_CASE(messages_about_nothing)
 	const struct peer_msg ask = {.type = PEER_NONCE_ASK, .u.nonce_ask = {.id = 8}};
 	const struct peer_msg match = {
 		.type = PEER_MATCH,
-		.u.match = {.own_id = 3, .your_id = 4, .epoch = 1, .ring_bytes = 65536},
-	};
+		.u.match = {.own_id = 3, .your_id = 4, .epoch = 1, .ring_bytes = 65536}};
 	struct shuntd daemon;
 	struct peer_msg msg;
 	struct hand hand;
