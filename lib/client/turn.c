@@ -116,11 +116,21 @@ int turn_rx(struct sock *sock)
 	return rc < 0 ? rc : 0;
 }
 
+/* Why a lane is over that nobody has asked to leave: it was lost, or both streams ended on it. Who
+ * has left has said why (REASON_NONE). Both locks. */
+static enum reason end_reason(const struct sock_shared *sh)
+{
+	if (sh->conn.stage != CONN_LANE)
+		return REASON_NONE;
+	return sh->lane.tx.lost || sh->lane.rx.peer_lost ? REASON_LANE_LOST : REASON_CLOSED;
+}
+
 /* The epoch is over: note what it carried, and let go of it. Both locks. */
 static void finish(struct sock *sock)
 {
 	struct sock_shared *sh = sock->sh;
 	uint64_t tx = sh->lane.tx.prod.v, rx = sh->lane.rx.cons.v;
+	enum reason reason = end_reason(sh);
 	bool started = atomic_load(&sock->lane.peer->tx_start) != OPT_NONE;
 
 	remote_tx_over(sock);
@@ -131,7 +141,8 @@ static void finish(struct sock *sock)
 	sh->lane_rx_bytes += rx;
 	sh->rx_changes += started ? 2 : 0; /* onto the ring and back */
 	atomic_store(&sh->ended, 0);
-	sock_apply(sock, CONN_EV_DRAIN, REASON_NONE);
+	sh->demotions += reason == REASON_LANE_LOST;
+	sock_apply(sock, CONN_EV_DRAIN, reason);
 	promote_put_off(sock);
 	sock->report_due = true;
 }

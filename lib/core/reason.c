@@ -81,6 +81,9 @@ static const struct reason_row rows[] = {
 	ROW(NO_QUEUE_PAIR, "no_queue_pair", PASSES,
 	    "Both daemons know the connection, but the link between the hosts waits for a queue "
 	    "pair: the pool of one of them is empty."),
+	ROW(LANE_LOST, "lane_lost", PASSES,
+	    "The lane between hosts was lost, with its link, a daemon or the other program; TCP "
+	    "took over from the exact byte."),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == REASON_COUNT, "a row for each code");
