@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <time.h>
 
 #include "base/util.h"
 #include "coupling.h"
 #include "end.h"
+#include "remote_ops.h"
+#include "server.h"
+#include "session.h"
+
+struct history_event *end_last_event(struct end *end)
+{
+	assert(end->history.count > 0);
+	return &end->history.events[(end->history.count - 1) % HISTORY_EVENTS];
+}
 
 static struct history_event *next_event(struct end *end)
 {
@@ -73,6 +83,8 @@ struct ctl_totals end_totals(const struct end *end)
 
 	if (end->coupling)
 		coupling_add_live(end->coupling, end->side, &totals);
+	if (end->remote && end->session->server->remote->add_live)
+		end->session->server->remote->add_live(end, &totals);
 	return totals;
 }
 
@@ -101,6 +113,7 @@ const char *history_text(enum history_what what)
 		[HISTORY_ASKED] = "asked to go back to TCP",
 		[HISTORY_DRAINED] = "back on TCP, the lane is drained",
 		[HISTORY_STATE] = "state told by the program",
+		[HISTORY_LOST] = "the lane was lost, TCP goes on from the exact byte",
 	};
 
 	return (size_t)what < ARRAY_SIZE(texts) ? texts[what] : "?";

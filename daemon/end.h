@@ -36,11 +36,13 @@ enum history_what {
 	HISTORY_ASKED,
 	HISTORY_DRAINED,
 	HISTORY_STATE,
+	HISTORY_LOST,
 };
 
 struct history_event {
 	uint64_t at_ms; /* wall clock */
 	uint32_t epoch; /* 0: none */
+	uint32_t link;	/* HISTORY_LOST: ours, which the lane was on; 0: not known */
 	uint8_t what;
 	uint8_t state; /* HISTORY_STATE only */
 	uint16_t reason;
@@ -96,6 +98,9 @@ static inline struct end *end_next_kin(const struct end *end)
 
 /* Append to the history of @end. Never fails. */
 void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch);
+
+/* The event that was noted last; there is one (asserted). */
+struct history_event *end_last_event(struct end *end);
 
 /* Enter a new state, for a reason, and note it if it is news and came from the client. */
 void end_set_state(struct end *end, enum ctl_state state, enum reason reason);

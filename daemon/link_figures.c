@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+#include "base/util.h"
 #include "figures.h"
 #include "links_impl.h"
+
+uint32_t host_link_port(const struct host_link *link)
+{
+	return container_of(link->pool, struct host_port, pool)->facts.port.number;
+}
 
 void link_figures_add(struct worker_link_counts *sum, const struct worker_link_counts *counts)
 {

@@ -197,6 +197,7 @@ static void link_gone(struct worker_link *worker_link)
 
 	link->is_gone = true;
 	link_figures_add(&link->dev->gone, &counts);
+	link_figures_add(&link->peer->links->gone, &counts);
 	if (link->qp)
 		qp_pool_retire(link->pool, TAKE(link->qp, NULL));
 	settle(link);

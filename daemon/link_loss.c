@@ -79,3 +79,13 @@ enum reason links_reason(const struct link_peer *peer)
 	}
 	return peer->failed_reason == REASON_NONE ? REASON_NO_LINK : peer->failed_reason;
 }
+
+bool links_lost_text(const struct links *links, uint32_t serial, char ret_text[LINKS_TEXT_BYTES])
+{
+	const struct link_lost *lost = links && serial ? links_lost(links, serial) : NULL;
+
+	if (lost)
+		snprintf(ret_text, LINKS_TEXT_BYTES, "link %u to %s over %s was lost: %s", serial,
+			 lost->peer, lost->device, lost->why);
+	return lost;
+}

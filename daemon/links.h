@@ -34,3 +34,13 @@ struct links *links_stop(struct links *links);
 
 /* The answer to `shunt links`. @ret_count: links, whatever their state. NULL without memory. */
 json_t *links_json(const struct server *server, uint32_t *ret_count);
+
+/* All messages over links since the daemon started, as `shunt links` has them of one. NULL:
+ * @links is NULL, or without memory. */
+json_t *links_totals_json(const struct links *links);
+
+#define LINKS_TEXT_BYTES 400u
+
+/* What became of our link @serial, in words: "the link to 10.0.0.2 over mlx5_0 …". False: it is
+ * not lost, or that was too long ago. */
+bool links_lost_text(const struct links *links, uint32_t serial, char ret_text[LINKS_TEXT_BYTES]);

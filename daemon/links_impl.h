@@ -114,6 +114,7 @@ struct links {
 	uint64_t asks;
 	uint32_t serial; /* of links, for their hellos */
 	uint64_t made, lost, failed;
+	struct worker_link_counts gone;		  /* of links that their workers have forgotten */
 	struct link_lost losses[LINKS_LOST_KEPT]; /* number n is in place n modulo that */
 	bool is_retiring;
 };
@@ -162,6 +163,8 @@ enum reason links_reason(const struct link_peer *peer);
 
 /* link_figures.c: counters, in answers. */
 
+/* The port that it goes over. */
+uint32_t host_link_port(const struct host_link *link);
 /* Add @counts to @sum; what is no sum is left at 0. */
 void link_figures_add(struct worker_link_counts *sum, const struct worker_link_counts *counts);
 /* The same keys for a link and for all of a device. NULL without memory. */

@@ -63,7 +63,7 @@ static json_t *link_json(const struct host_link *link)
 		"{s:o, s:s, s:o, s:s, s:o, s:s, s:o, s:s, s:s, s:b}", "link",
 		figure(link->cm.own.generation), "peer", link->peer->name, "uuid",
 		peers_uuid_json(link->peer->uuid), "device", link->dev->name, "port",
-		figure(port->facts.port.number), "transport",
+		figure(host_link_port(link)), "transport",
 		fabric_transport_name(port->facts.port.transport), "inline_bytes",
 		figure(link->qp ? link->qp->inline_max : link->pool->spec.inline_bytes), "state",
 		state_name(link), "reason", reason_name(reason), "dialled", link->cm.is_dialer);
@@ -131,6 +131,7 @@ static json_t *worker_json(const struct worker_counts *counts)
 			 figure(counts->lanes_over), "receiver_not_ready", figure(counts->rnr));
 }
 
+/* @dev: NULL for all. */
 static void add_links_of(const struct links *links, const struct host_device *dev,
 			 struct worker_link_counts *sum)
 {
@@ -140,8 +141,8 @@ static void add_links_of(const struct links *links, const struct host_device *de
 	list_for_each (node, &links->all) {
 		const struct host_link *link = list_entry(node, struct host_link, link);
 
-		/* What the worker has forgotten is among dev->gone. */
-		if (link->dev != dev || !link->is_up || link->is_gone)
+		/* What the worker has forgotten is in the sum already. */
+		if ((dev && link->dev != dev) || !link->is_up || link->is_gone)
 			continue;
 		counts = worker_link_counts(link->worker);
 		link_figures_add(sum, &counts);
@@ -161,6 +162,17 @@ static json_t *device_json(const struct links *links, const struct host_device *
 	json_object_set_new(json, "device", json_string(dev->name));
 	json_object_set_new(json, "worker", worker_json(&counts));
 	return json;
+}
+
+json_t *links_totals_json(const struct links *links)
+{
+	struct worker_link_counts sum;
+
+	if (!links)
+		return NULL;
+	sum = links->gone;
+	add_links_of(links, NULL, &sum);
+	return link_figures_json(&sum);
 }
 
 /* --- the whole -------------------------------------------------------------------------------- */
@@ -191,8 +203,8 @@ json_t *links_json(const struct server *server, uint32_t *ret_count)
 	for (uint64_t i = u64_min(links->lost, LINKS_LOST_KEPT); i > 0; i--)
 		json_array_append_new(
 			losses, lost_json(&links->losses[(links->lost - i) % LINKS_LOST_KEPT]));
-	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", "on", "made",
+	return json_pack("{s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "state", "on", "made",
 			 figure(links->made), "lost", figure(links->lost), "failed",
 			 figure(links->failed), "links", all, "peers", peers, "devices", devices,
-			 "losses", losses);
+			 "losses", losses, "totals", links_totals_json(links));
 }

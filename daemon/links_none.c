@@ -34,3 +34,15 @@ json_t *links_json(__attribute__((unused)) const struct server *server, uint32_t
 	return json_pack("{s:s, s:[], s:[], s:[], s:[]}", "state", "not built", "links", "peers",
 			 "devices", "losses");
 }
+
+json_t *links_totals_json(__attribute__((unused)) const struct links *links)
+{
+	return NULL;
+}
+
+bool links_lost_text(__attribute__((unused)) const struct links *links,
+		     __attribute__((unused)) uint32_t serial,
+		     __attribute__((unused)) char ret_text[LINKS_TEXT_BYTES])
+{
+	return false;
+}

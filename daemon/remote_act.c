@@ -65,6 +65,8 @@ static void tell(struct remote_lane *lane)
 	r->lost = !is_acknowledged(lane) || !word(&r->fed->tx_end);
 	if (!r->lost)
 		return;
+	if (lane->report.end == WORKER_LOST || lane->report.end == WORKER_PEER_BREACH)
+		remote_note_lost(lane);
 	log_debug("epoch %u, port %u: the lane is lost: %s (%s)", lane->epoch,
 		  lane->name.local.port, lane->report.why, worker_end_name(lane->report.end));
 }
@@ -195,6 +197,7 @@ void remote_lane_over(struct worker_lane *worker_lane, __attribute__((unused)) b
 {
 	struct remote_lane *lane = worker_lane_user(worker_lane);
 
+	lane->counts = worker_lane_counts(lane->worker);
 	lane->worker = worker_lane_free(lane->worker);
 	remote_act(lane);
 }

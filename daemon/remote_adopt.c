@@ -179,6 +179,7 @@ enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag 
 	lane->r.lost = true;
 	lane->ended_ns = loop_now(&lane->server->loop);
 	remote_hold(lane, end);
+	remote_note_lost(lane);
 	log_debug("epoch %u, port %u: adopted from a predecessor", epoch, end->name.local.port);
 	remote_act_soon(lane);
 	return REASON_NONE;

@@ -140,6 +140,8 @@ static const struct remote_ops ops = {
 	.leave = leave,
 	.ask_demote = ask_demote,
 	.adopt = remote_adopt,
+	.add_live = remote_add_live,
+	.show = remote_json,
 };
 
 void remote_start(struct links *links)

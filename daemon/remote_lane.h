@@ -51,10 +51,13 @@ struct remote_lane {
 	uint64_t ring_bytes;   /* of both halves here */
 	uint64_t source_bytes; /* of the other client's half there */
 
-	struct link_peer *peer;	     /* NULL: it was made by a predecessor */
-	struct host_link *host_link; /* NULL: nothing is registered any more */
-	struct worker_lane *worker;  /* NULL: it has forgotten it */
-	struct worker_report report; /* the last */
+	struct link_peer *peer;		  /* NULL: it was made by a predecessor */
+	struct host_link *host_link;	  /* NULL: nothing is registered any more */
+	struct worker_lane *worker;	  /* NULL: it has forgotten it */
+	struct worker_report report;	  /* the last */
+	struct worker_lane_counts counts; /* what it had counted when it forgot it */
+	uint32_t link_serial;		  /* of our link; 0: a predecessor's */
+	uint64_t base_tx, base_rx;	  /* bytes of the client's lanes before this one */
 	struct remote_lane_memory {
 		struct mr_job job;
 		struct mr_half *half;
@@ -144,6 +147,17 @@ void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at);
 
 /* For struct remote_ops. */
 enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
+
+/* --- remote_show.c: what is told of it ----------------------------------------------------------
+ */
+
+/* @lane is lost, and not since a client wants no more: count it, and note it in the history of its
+ * end. Once. */
+void remote_note_lost(struct remote_lane *lane);
+
+/* For struct remote_ops. */
+void remote_add_live(const struct end *end, struct ctl_totals *totals);
+json_t *remote_json(const struct end *end);
 
 /* --- remote_act.c: a lane that has begun -------------------------------------------------------
  */

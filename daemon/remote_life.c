@@ -169,6 +169,9 @@ static enum reason fill(struct remote_lane *lane, struct end *end)
 	if (reason != REASON_NONE)
 		return reason;
 	lane->r.syn_bias = facts.syn_bias;
+	lane->link_serial = lane->host_link->cm.own.generation;
+	lane->base_tx = end->totals.lane_tx;
+	lane->base_rx = end->totals.lane_rx;
 	if (!quota_take_ring(quota, user, 2 * lane->ring_bytes))
 		return REASON_OVER_QUOTA;
 	lane->user = quota_user_ref(user);

@@ -152,6 +152,7 @@ static void completed(struct remote_lane *lane)
 
 	session_send(end->session, &msg, &lane->fed.half->fd, 1);
 	tally->lanes++;
+	tally->remote++;
 	if (end->lanes++ == 0)
 		tally->promoted++;
 	end->state = CTL_STATE_MAPPED;

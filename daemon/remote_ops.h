@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #pragma once
 
+#include <jansson.h>
+
 #include "coupling.h"
 #include "os/fd.h"
 
@@ -33,4 +35,11 @@ struct remote_ops {
 	 * in @bag the descriptors of ADOPT. REASON_NONE, or why not.
 	 */
 	enum reason (*adopt)(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
+
+	/* Bring @totals of @end up to date with what its lane shows. NULL: they are as told. */
+	void (*add_live)(const struct end *end, struct ctl_totals *totals);
+
+	/* The lane of @end, for `shunt ss`: its link and what it has sent. NULL: nothing is shown.
+	 */
+	json_t *(*show)(const struct end *end);
 };

@@ -11,6 +11,7 @@
 #include "devices.h"
 #include "figures.h"
 #include "links.h"
+#include "remote_ops.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/proc.h"
@@ -82,14 +83,16 @@ static void read_comm(pid_t pid, char comm[PROC_COMM_BYTES])
 	}
 }
 
-static json_t *event_json(const struct history_event *event)
+static json_t *event_json(const struct server *server, const struct history_event *event)
 {
 	const char *reason = event->reason ? reason_text(event->reason) : "";
-	char text[256];
+	char text[640], link[LINKS_TEXT_BYTES];
 
 	if (event->what == HISTORY_STATE)
 		snprintf(text, sizeof(text), "%s: %s%s%s", history_text(event->what),
 			 ctl_state_name(event->state), *reason ? ". " : "", reason);
+	else if (event->link && links_lost_text(server->links, event->link, link))
+		snprintf(text, sizeof(text), "%s: %s", history_text(event->what), link);
 	else
 		snprintf(text, sizeof(text), "%s%s%s", history_text(event->what),
 			 *reason ? ". " : "", reason);
@@ -98,13 +101,14 @@ static json_t *event_json(const struct history_event *event)
 			 text);
 }
 
-static json_t *events_json(const struct history *history)
+static json_t *events_json(const struct server *server, const struct history *history)
 {
 	uint32_t first = history->count > HISTORY_EVENTS ? history->count - HISTORY_EVENTS : 0;
 	json_t *array = json_array();
 
 	for (uint32_t i = first; i < history->count; i++)
-		json_array_append_new(array, event_json(&history->events[i % HISTORY_EVENTS]));
+		json_array_append_new(array,
+				      event_json(server, &history->events[i % HISTORY_EVENTS]));
 	return array;
 }
 
@@ -138,7 +142,10 @@ static json_t *connections_json(struct server *server, const struct session *ask
 			connection = connection_json(end, comm);
 			if (connection && query->kind == CTL_QUERY_WHY)
 				json_object_set_new(connection, "events",
-						    events_json(&end->history));
+						    events_json(server, &end->history));
+			if (connection && end->remote && server->remote->show)
+				json_object_set_new(connection, "remote",
+						    server->remote->show(end));
 			json_array_append_new(array, connection);
 			++*ret_count;
 		}
@@ -178,15 +185,18 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 			++*ret_count;
 		}
 	}
-	return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "seen",
-			 figure(tally->seen), "open", (json_int_t)*ret_count, "promoted",
+	return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o,"
+			 " s:{s:o, s:o}, s:o*}",
+			 "seen", figure(tally->seen), "open", (json_int_t)*ret_count, "promoted",
 			 figure(tally->promoted), "lanes", figure(tally->lanes), "lane_changes",
 			 figure(totals.rx_changes), "tcp_bytes",
 			 both_ways(totals.tcp_tx, totals.tcp_rx), "lane_bytes",
 			 both_ways(totals.lane_tx, totals.lane_rx), "demotions",
 			 by_reason(tally->demotions), "refusals", by_reason(tally->refusals),
 			 "resets", by_reason(tally->resets), "clients_cut_off",
-			 figure(tally->cut_off), "stray_messages", figure(tally->strays));
+			 figure(tally->cut_off), "stray_messages", figure(tally->strays),
+			 "lanes_between_hosts", "made", figure(tally->remote), "lost",
+			 figure(tally->remote_lost), "links", links_totals_json(server->links));
 }
 
 static json_t *status_json(const struct server *server)

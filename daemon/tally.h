@@ -11,9 +11,10 @@
  * somebody asks. Everything counts ends: a connection between two clients of this daemon has two.
  */
 struct tally {
-	uint64_t seen;	   /* ends that registered or were adopted */
-	uint64_t promoted; /* ends that got at least one complete lane */
-	uint64_t lanes;	   /* complete lanes, per end */
+	uint64_t seen;		      /* ends that registered or were adopted */
+	uint64_t promoted;	      /* ends that got at least one complete lane */
+	uint64_t lanes;		      /* complete lanes, per end */
+	uint64_t remote, remote_lost; /* of those: between hosts, and that were lost */
 	struct ctl_totals gone;
 	uint64_t demotions[REASON_COUNT];
 	uint64_t refusals[REASON_COUNT];

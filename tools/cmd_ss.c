@@ -83,12 +83,19 @@ static void add_line(struct table *table, const json_t *connection)
 	double lane = (double)lane_tx + (double)lane_rx;
 	double all = lane + (double)tcp_tx + (double)tcp_rx;
 	const char *reason = answer_text(connection, "reason");
+	const json_t *remote = json_object_get(connection, "remote");
+	const char *device = remote && strcmp(answer_text(connection, "lane"), "rdma") == 0
+				     ? answer_text(remote, "device")
+				     : "";
 	char text[BYTES_TEXT];
 
 	table_add(table, "%d", (int)answer_count(connection, "pid"));
 	table_add(table, "%d", (int)answer_count(connection, "fd"));
 	table_add(table, "%s", answer_text(connection, "comm"));
-	table_add(table, "%s", answer_text(connection, "lane"));
+	if (device[0])
+		table_add(table, "%s:%s", answer_text(connection, "lane"), device);
+	else
+		table_add(table, "%s", answer_text(connection, "lane"));
 	table_add(table, "%s", answer_text(connection, "local"));
 	table_add(table, "%s", answer_text(connection, "peer"));
 	table_add(table, "%s", bytes_text(tcp_tx + lane_tx, text));

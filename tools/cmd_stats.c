@@ -52,6 +52,30 @@ static void print_reasons(const json_t *json, const char *key, const char *title
 	table_deinit(&table);
 }
 
+/* Links to other hosts, if there are any. */
+static void print_links(const json_t *json)
+{
+	const json_t *lanes = json_object_get(json, "lanes_between_hosts");
+	const json_t *links = json_object_get(json, "links");
+	const json_t *messages = json_object_get(links, "messages");
+	const json_t *sent = json_object_get(links, "sent");
+	struct table table;
+
+	if (!links)
+		return;
+	puts("\nLanes to other hosts, and messages with bytes sent over their links");
+	table_init(&table, 3, NULL, right);
+	add(&table, lanes, "made", "made", "of the lanes above");
+	add(&table, lanes, "lost", "lost", "of these: TCP went on from the exact byte");
+	add(&table, messages, "eager", "eager", "in one inline send");
+	add(&table, messages, "write_inline", "write inline", "by an inline write, and a send");
+	add(&table, messages, "by_reference", "by reference", "by a write from memory, and a send");
+	add(&table, sent, "wrs", "work requests", "for all that was sent");
+	add(&table, sent, "posts", "posts", "of these");
+	table_print(&table, 2);
+	table_deinit(&table);
+}
+
 static void print_stats(const json_t *json)
 {
 	struct table table;
@@ -68,6 +92,7 @@ static void print_stats(const json_t *json)
 	add(&table, json, "clients_cut_off", "cut off", "clients that broke the protocol");
 	table_print(&table, 2);
 	table_deinit(&table);
+	print_links(json);
 	print_reasons(json, "demotions", "Lanes that ended, by reason");
 	print_reasons(json, "refusals", "Lanes refused, by reason");
 	print_reasons(json, "resets", "Connections reset, by reason");

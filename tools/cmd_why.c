@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -86,10 +87,29 @@ static void print_moved(const json_t *connection)
 	       lane_tx, lane_rx);
 }
 
+/* The lane between hosts that it is on, or was just now. */
+static void print_remote(const json_t *remote)
+{
+	const json_t *messages = json_object_get(remote, "messages");
+	const json_t *blocked = json_object_get(remote, "blocked");
+
+	printf("  Lane to the other host: %s, link %" PRIu64 " to %s", answer_text(remote, "state"),
+	       answer_count(remote, "link"), answer_text(remote, "peer"));
+	if (answer_text(remote, "device")[0])
+		printf(" over %s/%" PRIu64, answer_text(remote, "device"),
+		       answer_count(remote, "port"));
+	printf(".\n  Messages sent: %" PRIu64 " eager, %" PRIu64 " by inline writes, %" PRIu64
+	       " by reference; waited for room %" PRIu64 " times, %" PRIu64 " ms in all.\n",
+	       answer_count(messages, "eager"), answer_count(messages, "write_inline"),
+	       answer_count(messages, "by_reference"), answer_count(blocked, "times"),
+	       answer_count(blocked, "ns") / 1000000);
+}
+
 static void print_connection(const json_t *connection)
 {
 	const char *state = answer_text(connection, "state");
 	const char *words = state_words(state), *reason = answer_text(connection, "reason");
+	const json_t *remote = json_object_get(connection, "remote");
 	const json_t *events = json_object_get(connection, "events"), *event;
 	uint64_t epoch = answer_count(connection, "epoch");
 	size_t i;
@@ -97,6 +117,8 @@ static void print_connection(const json_t *connection)
 	printf("%s, process %d, descriptor %d: %s to %s\n", answer_text(connection, "comm"),
 	       (int)answer_count(connection, "pid"), (int)answer_count(connection, "fd"),
 	       answer_text(connection, "local"), answer_text(connection, "peer"));
+	if (remote && strcmp(state, "ring") == 0)
+		words = "on its lane to the other host";
 	printf("  Now: %s", words ? words : state);
 	if (strcmp(reason, "none") != 0)
 		printf(" (%s)", reason);
@@ -105,6 +127,8 @@ static void print_connection(const json_t *connection)
 	else
 		printf("; lanes so far: %u.\n", (unsigned int)epoch);
 	print_moved(connection);
+	if (remote)
+		print_remote(remote);
 	puts("  History, the last events:");
 	json_array_foreach(events, i, event) print_event(event);
 }

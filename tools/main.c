@@ -37,7 +37,10 @@ static const char ss_help[] =
 	"  --lane LANE  on this lane only\n"
 	"  --json       as JSON\n"
 	"\n"
-	"RING is the share of the bytes, sent and received, that went over the ring.\n";
+	"LANE is tcp, ring, or rdma and the device for one between hosts; RING is the share of "
+	"the\n"
+	"bytes, sent and received, that went over lanes. --json tells more of lanes between "
+	"hosts.\n";
 
 static const char why_help[] =
 	"Usage: shunt why [--json] PID[:FD]\n"
