@@ -48,13 +48,14 @@ class Namespaces:
 class Daemon(Private):
 	"""The daemon of one host: in a namespace, on a host of the double."""
 
-	def __init__(self, build, namespace, host, other, **settings):
+	def __init__(self, build, namespace, host, other, conf="", **settings):
 		super().__init__(build, **{"rdma_rescan_ms": 100, "remote_lanes": "on", "log_level": "debug",
 					   "peer_sessions": "on", "promote_after": 2,
 					   "peer_retry_min_ms": 20, **settings})
 		self.prefix = ["ip", "netns", "exec", namespace]
 		self.host = host
 		self.other = other
+		self.conf = conf
 
 	def configure(self, **settings):
 		libraries = os.path.join(self.build, "tests", "lib", "verbs")
@@ -62,7 +63,7 @@ class Daemon(Private):
 				SHUNT_CACHE_DIR=os.path.join(self.dir, "cache"))
 		super().configure(**settings)
 		with open(self.env["SHUNT_CONF"], "a", encoding="utf-8") as conf:
-			conf.write(f'peers = ( {{ address = "{self.other}"; }} );\n')
+			conf.write(f'peers = ( {{ address = "{self.other}"; }} );\n{self.conf}')
 
 	def stop(self):
 		super().stop()
@@ -79,10 +80,11 @@ class Daemon(Private):
 
 
 class Pair:
-	"""Both hosts."""
+	"""Both hosts; @conf: text for both files of settings."""
 
-	def __init__(self, build, **settings):
+	def __init__(self, build, conf="", **settings):
 		self.build = build
+		self.conf = conf
 		self.settings = settings
 		self.daemons = []
 		self.opened = []
@@ -106,7 +108,7 @@ class Pair:
 		for i, host in enumerate(self.hosts):
 			host.add(f"mlx{i}", "mlx5", f"10.77.0.{i + 1}")
 			self.daemons.append(self.keep(Daemon(self.build, spaces.names[i], host,
-							     ADDRESSES[1 - i], **self.settings)))
+							     ADDRESSES[1 - i], self.conf, **self.settings)))
 		return self
 
 	def __exit__(self, *exc):
