@@ -134,6 +134,16 @@ static struct control_job *take_finished(struct control *control)
 	return node ? list_entry(node, struct control_job, link) : NULL;
 }
 
+bool control_is_wanted(struct control *control)
+{
+	bool is_wanted;
+
+	lock(control);
+	is_wanted = !list_is_empty(&control->waiting);
+	unlock(control);
+	return is_wanted;
+}
+
 void control_reap(struct control *control)
 {
 	struct control_job *job;

@@ -65,6 +65,12 @@ int control_fd(const struct control *control);
  */
 int control_submit(struct control *control, struct control_job *job);
 
+/*
+ * Whether another job waits for its turn, so that a long one had better come to its end. The
+ * thread's: for run().
+ */
+bool control_is_wanted(struct control *control);
+
 /* Call done() of whatever is finished. Never blocks. Not from inside a done(). */
 void control_reap(struct control *control);
 

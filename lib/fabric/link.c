@@ -79,8 +79,16 @@ void link_close(struct link *link, const char *why)
 	begin_close(link);
 }
 
+/* Its steps are done, but for its end. */
+static void release_pool(struct link *link)
+{
+	if (TAKE(link->is_holding, false))
+		qp_pool_release(link->pool);
+}
+
 static void finish(struct link *link)
 {
+	release_pool(link);
 	if (link->qp)
 		qp_pool_retire(link->pool, TAKE(link->qp, NULL));
 	list_unlink(&link->link);
@@ -95,6 +103,7 @@ static void go_up(struct link *link)
 	link->was_up = true;
 	link->cm->n_pending--;
 	link->cm->counts.up++;
+	release_pool(link);
 	link->ops->up(link);
 }
 
@@ -206,6 +215,8 @@ static void enter(struct link *link, enum link_state state)
 {
 	list_push_back(&link->cm->links, &link->link);
 	link->cm->n_pending++;
+	link->is_holding = true;
+	qp_pool_hold(link->pool);
 	link->state = state;
 }
 

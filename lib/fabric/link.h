@@ -116,6 +116,7 @@ struct link {
 
 	struct qp *qp;
 	struct qp_waiter waiter;
+	bool is_holding; /* the pool, while it is being made */
 	bool is_waiting;
 
 	struct control_job job;

@@ -18,6 +18,8 @@ static void turn_run(struct control_job *job)
 		qp_destroy(config->cqs, list_entry(node, struct qp, link));
 	turn->result = 0;
 	while (turn->n_made < turn->wanted) {
+		if ((turn->n_made > 0 || !turn->is_urgent) && control_is_wanted(config->control))
+			break;
 		turn->result = qp_create(config->device, config->cqs, &turn->spec, &qp);
 		if (turn->result)
 			break;
@@ -26,13 +28,17 @@ static void turn_run(struct control_job *job)
 	}
 }
 
+static void give_out(struct qp_pool *pool)
+{
+	pool->n_out++;
+	pool->counts.taken++;
+}
+
 static void give(struct qp_pool *pool, struct qp_waiter *waiter, struct qp *qp, int why)
 {
 	list_unlink(&waiter->link);
-	if (qp) {
-		pool->n_out++;
-		pool->counts.taken++;
-	}
+	if (qp)
+		give_out(pool);
 	waiter->fn(waiter, qp, why);
 }
 
@@ -188,6 +194,12 @@ static uint32_t wanted_now(const struct qp_pool *pool)
 	return wanted < QP_POOL_TURN ? wanted : QP_POOL_TURN;
 }
 
+/* Whether links are being made that a turn would hold up. */
+static bool is_put_off(const struct qp_pool *pool)
+{
+	return pool->n_holds > 0 && list_is_empty(&pool->waiters) && !pool->is_overdue;
+}
+
 /* Give the control thread what there is to do, if anything. */
 static void next_turn(struct qp_pool *pool)
 {
@@ -195,13 +207,14 @@ static void next_turn(struct qp_pool *pool)
 	uint32_t wanted;
 	struct list *node;
 
-	if (pool->is_turning || pool->is_stopped)
+	if (pool->is_turning || pool->is_stopped || is_put_off(pool))
 		return;
 	wanted = wanted_now(pool);
 	if (wanted == 0 && pool->n_retired == 0)
 		return;
 	turn->spec = pool->spec;
 	turn->wanted = wanted;
+	turn->is_urgent = !list_is_empty(&pool->waiters);
 	turn->n_made = turn->n_doomed = 0;
 	turn->result = 0;
 	while ((node = list_pop_front(&pool->retired)) != NULL) {
@@ -244,8 +257,7 @@ int qp_pool_take(struct qp_pool *pool, struct qp_waiter *waiter, struct qp **ret
 	qp = pop_ready(pool);
 	pool_size_asked(&pool->size, pool->n_ready, qp != NULL);
 	if (qp) {
-		pool->n_out++;
-		pool->counts.taken++;
+		give_out(pool);
 		next_turn(pool);
 		*ret_qp = qp;
 		return 0;
@@ -259,6 +271,21 @@ int qp_pool_take(struct qp_pool *pool, struct qp_waiter *waiter, struct qp **ret
 	list_push_back(&pool->waiters, &waiter->link);
 	next_turn(pool);
 	return QP_POOL_WAIT;
+}
+
+void qp_pool_hold(struct qp_pool *pool)
+{
+	pool->n_holds++;
+}
+
+void qp_pool_release(struct qp_pool *pool)
+{
+	assert(pool->n_holds > 0);
+	if (--pool->n_holds == 0) {
+		pool->put_off_ns = 0;
+		pool->is_overdue = false;
+	}
+	next_turn(pool);
 }
 
 void qp_pool_forget(struct qp_pool *pool, struct qp_waiter *waiter)
@@ -275,6 +302,14 @@ void qp_pool_retire(struct qp_pool *pool, struct qp *qp)
 	pool->n_retired++;
 	list_push_back(&pool->retired, &qp->link);
 	next_turn(pool);
+}
+
+static void look_at_delay(struct qp_pool *pool, uint64_t now_ns)
+{
+	if (pool->n_holds > 0 && pool->put_off_ns == 0)
+		pool->put_off_ns = now_ns;
+	else if (pool->n_holds > 0 && now_ns - pool->put_off_ns >= QP_POOL_PUT_OFF_NS)
+		pool->is_overdue = true;
 }
 
 void qp_pool_tick(struct qp_pool *pool, uint64_t now_ns)
@@ -298,6 +333,7 @@ void qp_pool_tick(struct qp_pool *pool, uint64_t now_ns)
 		if (wanted_now(pool) == 0)
 			note_success(pool); /* nothing is wanted any more */
 	}
+	look_at_delay(pool, now_ns);
 	next_turn(pool);
 }
 

@@ -20,8 +20,12 @@
  *                    -> QP_POOL_OVER none will come for now: stay on TCP, with that reason
  *
  * All functions are the loop's. One job at a time, a "turn", goes to the control thread: it
- * destroys what is retired and creates what is wanted, a few at a time so that dials and
- * registrations get through between.
+ * destroys what is retired and creates what is wanted, a few at a time, and ends early when dials
+ * or registrations wait behind it.
+ *
+ * The steps of a link run on that thread as well. So that none of them waits for a creation, no
+ * turn begins while links are being made (qp_pool_hold()), unless links wait for queue pairs
+ * themselves, or it has been put off for long.
  *
  * The budget (core/pool_size.h) is the device's, shared by its pools: a queue pair counts from the
  * moment when it is going to be made until it is destroyed, whoever has it.
@@ -34,6 +38,10 @@
  * what frees resources is other programs' or an administrator's doing. */
 #define QP_POOL_RETRY_MIN_NS 1000000000ull
 #define QP_POOL_RETRY_MAX_NS 30000000000ull
+
+/* How long links in the making may put off a turn. Chosen: a link is made in milliseconds; dials to
+ * hosts that do not answer must not keep a pool from being filled. */
+#define QP_POOL_PUT_OFF_NS 1000000000ull
 
 /* Verdicts of qp_pool_take(). */
 #define QP_POOL_WAIT 1
@@ -65,7 +73,8 @@ struct qp_pool_turn {
 	uint32_t wanted;
 	struct list made, doomed;
 	uint32_t n_made, n_doomed;
-	int result; /* of the last creation */
+	bool is_urgent; /* somebody waits for it */
+	int result;	/* of the last creation */
 };
 
 struct qp_pool_config {
@@ -84,9 +93,12 @@ struct qp_pool {
 	struct pool_size size;
 	struct list ready, retired, waiters;
 	uint32_t n_ready, n_retired, n_coming, n_out; /* out: with links */
+	uint32_t n_holds;			      /* links that are being made */
 	struct qp_pool_turn turn;
 	struct qp_pool_counts counts;
 	bool is_turning, is_refused, is_stopped;
+	uint64_t put_off_ns; /* since when a turn is, as a tick has seen it; 0: it has not */
+	bool is_overdue;
 	int error; /* of the last turn: 0, QP_REFUSED or -errno */
 	/* Creating failed; tried again at a time that the next tick sets (0: not yet). */
 	bool is_failing, is_trying;
@@ -102,6 +114,10 @@ void qp_pool_init(struct qp_pool *pool, const struct qp_pool_config *config,
 
 /* Take one. @waiter: with fn set, queued if the verdict is QP_POOL_WAIT. @ret_qp: set with 0. */
 int qp_pool_take(struct qp_pool *pool, struct qp_waiter *waiter, struct qp **ret_qp);
+
+/* A link is being made from now on; it is up, or has failed. */
+void qp_pool_hold(struct qp_pool *pool);
+void qp_pool_release(struct qp_pool *pool);
 
 /* @waiter waits no longer; harmless if it does not. fn is not called. */
 void qp_pool_forget(struct qp_pool *pool, struct qp_waiter *waiter);

@@ -71,6 +71,53 @@ TAP_CASE(a_pool_fills_itself_and_is_refilled_behind_a_take)
 	rig_close(&rig);
 }
 
+/* Whatever the control thread is given now it does before long. */
+static void nothing_happens(struct rig *rig)
+{
+	for (int i = 0; i < 5; i++)
+		rig_reap(rig, 10);
+}
+
+TAP_CASE(no_queue_pair_is_made_while_a_link_is)
+{
+	struct taker takers[4];
+	struct qp_pool pool;
+	struct rig rig;
+
+	REQUIRE(rig_open(&rig, "rxe0", "rxe"));
+	rig_pool(&rig, &pool, 2, 2, NULL);
+	qp_pool_tick(&pool, 1);
+	RIG_AWAIT(&rig, pool.n_ready == 2);
+	qp_pool_hold(&pool);
+	REQUIRE(take(&pool, &takers[0]) == 0);
+	qp_pool_tick(&pool, SECOND);
+	nothing_happens(&rig);
+	CHECK_EQ(pool.n_ready, 1);
+	CHECK_EQ(pool.counts.created, 2);
+	/* It is made: now. */
+	qp_pool_release(&pool);
+	RIG_AWAIT(&rig, pool.n_ready == 2);
+	/* Who finds none can't wait for links that others make. */
+	qp_pool_hold(&pool);
+	REQUIRE(take(&pool, &takers[1]) == 0);
+	REQUIRE(take(&pool, &takers[2]) == 0);
+	CHECK_EQ(take(&pool, &takers[3]), QP_POOL_WAIT);
+	RIG_AWAIT(&rig, takers[3].qp && pool.n_ready == 2);
+	/* And one that takes long does not keep the pool empty for ever. */
+	give_back(&pool, &takers[0]);
+	REQUIRE(take(&pool, &takers[0]) == 0);
+	qp_pool_tick(&pool, 2 * SECOND);
+	nothing_happens(&rig);
+	CHECK_EQ(pool.n_ready, 1);
+	qp_pool_tick(&pool, 2 * SECOND + QP_POOL_PUT_OFF_NS);
+	RIG_AWAIT(&rig, pool.n_ready == 2);
+	qp_pool_release(&pool);
+	for (int i = 0; i < 4; i++)
+		give_back(&pool, &takers[i]);
+	rig_pool_end(&rig, &pool);
+	rig_close(&rig);
+}
+
 /* A peer must not see the number of an old connection again. */
 TAP_CASE(a_used_queue_pair_is_never_given_out_again)
 {
