@@ -21,7 +21,8 @@
 #define NONCE_NS LINK_MAKE_NS
 /* Nonces of one peer at a time. Chosen: one dial at a time, and its repeats. */
 #define NONCES_MAX 8u
-/* Who has the higher UUID gives the other a chance to dial first, so that dials seldom cross. */
+/* Who has the higher UUID gives the other a chance to dial first, when both learn at once that a
+ * link is missing, so that dials seldom cross: each that does costs a queue pair. */
 #define YIELD_NS 500000000ull
 
 void links_wake(struct links *links)
@@ -182,6 +183,8 @@ void links_failed(struct host_link *link, const char *why)
 	if (peer->up == link)
 		peer->up = NULL;
 	retry_later(peer);
+	if (link->is_up && !link_peer_we_are_lower(peer))
+		peer->retry_at_ns += YIELD_NS;
 }
 
 /* The dial under way comes to nothing before it has a link. */
