@@ -284,7 +284,6 @@ TAP_CASE(figures_that_do_not_fit)
 		REQUIRE(hand_expect(&hand, PEER_REFUSE, &refused));
 		CHECK_EQ(refused.u.refuse.your_id, 100 + kind);
 		CHECK_STR(reason_name(refused.u.refuse.reason), "stale_peer");
-		/* It may have come over two sessions: the other copy must not be matched later. */
 		REQUIRE(hand_expect(&hand, PEER_WITHDRAW, NULL));
 		msg_expect_refused(sock, 1, REASON_STALE_PEER);
 	}
