@@ -72,7 +72,10 @@ class Daemon(Private):
 
 	def stream(self, *args):
 		"""Start the program under this daemon."""
-		path = os.path.join(self.build, "tests", "apps", "stream")
+		return self.program(os.path.join(self.build, "tests", "apps", "stream"), *args)
+
+	def program(self, path, *args):
+		"""Start a program under this daemon."""
 		env = {key: value for key, value in self.env.items()
 		       if key not in ("LD_LIBRARY_PATH", "VERBS_DOUBLE_DIR")}
 		return subprocess.Popen(self.under([path, *map(str, args)]), env=env, text=True,
@@ -82,9 +85,10 @@ class Daemon(Private):
 class Pair:
 	"""Both hosts; @conf: text for both files of settings."""
 
-	def __init__(self, build, conf="", **settings):
+	def __init__(self, build, conf="", make=Daemon, **settings):
 		self.build = build
 		self.conf = conf
+		self.make = make # of a daemon
 		self.settings = settings
 		self.daemons = []
 		self.opened = []
@@ -107,8 +111,8 @@ class Pair:
 		self.hosts = [first, self.keep(Host(first))]
 		for i, host in enumerate(self.hosts):
 			host.add(f"mlx{i}", "mlx5", f"10.77.0.{i + 1}")
-			self.daemons.append(self.keep(Daemon(self.build, spaces.names[i], host,
-							     ADDRESSES[1 - i], self.conf, **self.settings)))
+			self.daemons.append(self.keep(self.make(self.build, spaces.names[i], host,
+								ADDRESSES[1 - i], self.conf, **self.settings)))
 		return self
 
 	def __exit__(self, *exc):

@@ -26,6 +26,8 @@ class Private:
 		self.settings = settings
 		self.user = user
 		self.relay = relay
+		# What the daemon's environment has beside that of the programs.
+		self.daemon_env = {}
 		# Only who has rights may raise a limit.
 		self.prefix = ["prlimit", *limits] if limits else []
 		if user is not None:
@@ -59,7 +61,7 @@ class Private:
 				conf.write(f"{key} = {json.dumps(value)};\n")
 
 	def start(self):
-		path, env = ("daemon", "shuntd"), self.env
+		path, env = ("daemon", "shuntd"), dict(self.env, **self.daemon_env)
 		if self.relay is not None:
 			path = ("tests", "lib", "relay", "relayd")
 			env = dict(env, **{f"RELAY_{key.upper()}": str(value) for key, value in self.relay.items()})

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: MIT
+"""What links and messages between two whole daemons cost, counted by a library that is preloaded into
+both (tests/lib/count): no queue pair is made on the way to a link, and a message makes none, registers
+nothing and allocates nothing. The scene is that of remote_lanes.py.
+
+usage: remote_cost.py BUILD_DIR [CASE]...
+"""
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import remote_lanes
+from remote_lanes import ADDRESSES, PORT, Failure, Pair, Tap
+import counts
+from counts import Counts
+
+LINKS = 50
+MESSAGES = 100000
+
+
+class Daemon(remote_lanes.Daemon):
+	"""One that is counted."""
+
+	def configure(self, **settings):
+		super().configure(**settings)
+		self.counts = Counts(self.dir, "shuntd")
+		self.daemon_env = self.counts.env(self.build)
+
+	def port(self):
+		"""The only port of the only device."""
+		return self.ask("devices")["devices"][0]["ports"][0]
+
+	def is_ready(self):
+		"""Its device is probed, and has what it keeps ready."""
+		devices = self.ask("devices")["devices"]
+		return (devices and devices[0]["state"] == "ready" and devices[0]["probe"]["frontier"] and
+			pool_is_full(devices[0]["ports"][0]["pool"]) and
+			devices[0]["memory"]["ready_halves"] == 4)
+
+	def thread_name(self, tid):
+		with open(f"/proc/{self.daemon.pid}/task/{tid}/comm", encoding="utf-8") as comm:
+			return comm.read().strip()
+
+	def threads(self):
+		"""What each of its threads has done, by role. The worker is called as its device is, and the
+		control thread as well, which is the one that makes queue pairs."""
+		roles = {}
+		for tid, numbers in self.counts.threads().items():
+			if tid == self.daemon.pid:
+				roles["loop"] = numbers
+			elif numbers["create_qp"]:
+				roles["control"] = numbers
+			elif self.thread_name(tid) in self.host.devices:
+				roles["worker"] = numbers
+			else:
+				roles[self.thread_name(tid)] = numbers
+		return roles
+
+
+class Pings:
+	"""tests/double/pings, one on each host."""
+
+	def __init__(self, pair, count, max_bytes, pause_us=0):
+		path = os.path.join(pair.build, "tests", "double", "pings")
+		self.programs = []
+		for i, role in ((1, "listen"), (0, "connect")):
+			self.programs.append(pair.daemons[i].program(path, role, ADDRESSES[1], PORT, count,
+								     max_bytes, pause_us))
+			time.sleep(0.5)
+
+	def end(self, timeout=60):
+		"""How many messages went, when all did; raises Failure otherwise."""
+		said = []
+		for program in reversed(self.programs):
+			out, errors = program.communicate(timeout=timeout)
+			if program.returncode:
+				raise Failure(f"a program ended with {program.returncode}: {errors}")
+			said.append(int(out))
+		if said[0] != said[1]:
+			raise Failure(f"one end counts {said[0]} messages, the other {said[1]}")
+		return said[0]
+
+
+def pool_is_full(pool):
+	return pool["ready"] >= pool["target"] and not pool["coming"] and not pool["waiting"]
+
+
+class Making:
+	"""Links in the making, from the calls and events of a daemon: from the first step of a dial, or the
+	request of the other end, until the link is up or its id is destroyed."""
+
+	def __init__(self, events):
+		self.dialled = self.accepted = 0
+		self.made_on_path = 0
+		self.slowest_ms = 0
+		self.begun = {}
+		for event in events:
+			self.take(event)
+
+	def take(self, event):
+		up = event.what == "establish" or event.what == "cm_event" and event.value == counts.ESTABLISHED
+		if event.what == "resolve_addr":
+			self.begun[event.object] = event
+		elif event.what == "cm_event" and event.value == counts.CONNECT_REQUEST:
+			self.begun[event.object] = event
+		elif event.what in ("create_qp", "create_cq"):
+			self.made_on_path += bool(self.begun)
+		elif up or event.what == "destroy_id":
+			begin = self.begun.pop(event.object, None)
+			if begin and up:
+				self.dialled += begin.what == "resolve_addr"
+				self.accepted += begin.what != "resolve_addr"
+				self.slowest_ms = max(self.slowest_ms, (event.ns - begin.ns) / 1e6)
+
+
+def lose_link(pair, turn):
+	"""As a real link is lost: what one end sends does not arrive."""
+	action = ("action=error status=12", "action=flush", "action=partial")[turn % 3]
+	pair.hosts[turn % 2].faults(f"send device=mlx{turn % 2} {action}\n")
+
+
+def fifty_links_make_no_queue_pair(build, tap):
+	with Pair(build, make=Daemon, backoff_min_ms=10, backoff_max_ms=50, pool_min=2) as pair:
+		def ups():
+			return [daemon.log_text().count("link up over") for daemon in pair.daemons]
+		def is_ready(i):
+			return (ups()[i] == turn + 1 and pool_is_full(pair.daemons[i].port()["pool"]) and
+				any(c["lane"] == "rdma" for c in pair.daemons[i].ask("ss")["connections"]))
+		for i, daemon in enumerate(pair.daemons):
+			pair.wait(f"host {i} ready", daemon.is_ready)
+		pings = Pings(pair, 1 << 40, 1000, pause_us=500)
+		for turn in range(LINKS):
+			# Up, in use by a lane, and behind it the pool is full again.
+			for i in range(2):
+				pair.wait(f"link {turn}, a lane on it, and a full pool at host {i}: "
+					  f"{ups()}, {pair.daemons[i].port()}", lambda i=i: is_ready(i))
+			if turn + 1 < LINKS:
+				lose_link(pair, turn)
+		messages = pings.end()
+		for i, daemon in enumerate(pair.daemons):
+			made = Making(daemon.counts.events())
+			pool = daemon.port()["pool"]
+			roles = daemon.threads()
+			creators = {role: n["create_qp"] for role, n in roles.items() if n["create_qp"]}
+			tap.diag(f"host {i}: {made.dialled} links dialled, {made.accepted} accepted, the slowest in "
+				 f"{made.slowest_ms:.1f} ms; queue pairs made meanwhile: {made.made_on_path}; "
+				 f"pool: {pool['created']} made, {pool['taken']} taken, {pool['waited']} waited "
+				 f"for, {pool['destroyed']} destroyed, {pool['ready']} ready; {pair.lanes(i)} "
+				 f"lanes; {messages} messages")
+			if made.dialled + made.accepted < LINKS or pool["taken"] < LINKS:
+				yield f"host {i}: not {LINKS} links: {made.dialled} + {made.accepted}, {pool}"
+			if made.made_on_path:
+				yield f"host {i}: {made.made_on_path} queue pairs were made on the way to a link"
+			if pool["waited"] or pool["failed"]:
+				yield f"host {i}: links waited for the pool: {pool}"
+			if list(creators) != ["control"]:
+				yield f"host {i}: queue pairs are made by {creators}"
+			if not pool_is_full(pool):
+				yield f"host {i}: the pool is not full again: {pool}"
+			if pool["created"] != pool["ready"] + pool["out"] + pool["destroyed"]:
+				yield f"host {i}: queue pairs are missing: {pool}"
+
+
+CASES = [fifty_links_make_no_queue_pair]
+
+
+def main():
+	build = os.path.abspath(sys.argv[1])
+	tap = Tap()
+	for case in CASES:
+		if sys.argv[2:] and case.__name__ not in sys.argv[2:]:
+			continue
+		try:
+			problems = list(case(build, tap))
+		except Failure as failure:
+			problems = [str(failure)]
+		tap.result(case.__name__, problems)
+	tap.end()
+
+
+if __name__ == "__main__":
+	main()
