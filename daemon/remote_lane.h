@@ -43,7 +43,8 @@ struct remote_lane {
 	struct server *server;
 	struct end *end; /* one that holds it; NULL: gone, or drained */
 	struct tcp_name name;
-	struct quota_user *user;  /* charged for the halves */
+	struct quota_user *user;  /* charged for the halves… */
+	uint64_t pinned_bytes;	  /* … and for so much of them, as long as it may be registered */
 	uint64_t own_id, peer_id; /* of the offers; 0: a predecessor's */
 	uint64_t id;		  /* that of the lower UUID's: what both call the lane for good */
 	uint64_t fed_inode;	  /* of the half that feeds the client, once it has begun */

@@ -175,6 +175,10 @@ static enum reason fill(struct remote_lane *lane, struct end *end)
 	if (!quota_take_ring(quota, user, 2 * lane->ring_bytes))
 		return REASON_OVER_QUOTA;
 	lane->user = quota_user_ref(user);
+	/* The rings alone are registered. */
+	if (!quota_take_pinned(quota, user, 2 * lane->ring_bytes))
+		return REASON_OVER_QUOTA;
+	lane->pinned_bytes = 2 * lane->ring_bytes;
 	lane->half = memfd_make("shunt-half", half_bytes(lane->ring_bytes));
 	if (lane->half < 0 || open_bells(lane) < 0)
 		return REASON_NO_DESCRIPTORS;
@@ -293,6 +297,8 @@ bool remote_lane_settle(struct remote_lane *lane)
 		    lane->client.half)
 			return false;
 		host_link_put(TAKE(lane->host_link, NULL));
+		if (lane->user)
+			lane->user->pinned_bytes -= TAKE(lane->pinned_bytes, 0);
 	}
 	if (is_wanted(lane))
 		return false;

@@ -253,8 +253,27 @@ def a_pool_without_queue_pairs_is_named(build):
 			pong.to_lane()
 
 
+RING = 256 << 10
+
+def what_is_pinned_is_charged(build):
+	with Pair(build, backoff_min_ms=10, backoff_max_ms=50, pinned_bytes_per_uid=3 * RING) as pair:
+		pair.warm_up()
+		with Pong(pair) as second:
+			with Pong(pair, PORT + 1) as first:
+				first.to_lane()
+				def is_refused():
+					second.play(4, 1)
+					return all((second.connection(i) or {}).get("reason") == "over_quota" for i in range(2))
+				pair.wait("refused for what is pinned", is_refused)
+				for i in range(2):
+					if first.connection(i)["lane"] != "rdma":
+						yield f"host {i}: {first.connection(i)}"
+			# All of it was given back.
+			second.to_lane()
+
+
 CASES = [ping_pongs_are_counted, the_form_follows_the_inline_limit, a_lost_link_is_named,
-	 a_pool_without_queue_pairs_is_named]
+	 a_pool_without_queue_pairs_is_named, what_is_pinned_is_charged]
 
 
 def main():
