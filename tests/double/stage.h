@@ -39,6 +39,7 @@ struct stage_lane {
 	uint32_t n_words, n_ended, n_over;
 	struct worker_report words, report;
 	bool link_lost;
+	uint64_t seen_wrs; /* a counter, as last looked at */
 };
 
 struct stage {
@@ -57,7 +58,8 @@ struct stage {
 	bool link_is_closed, is_up, is_down, is_gone;
 	uint64_t busy_ns; /* when something happened last */
 	char why[WORKER_WHY_BYTES];
-	int bells; /* epoll set of the clients' */
+	uint64_t seen_turns, seen_wrs; /* counters, as last looked at */
+	int bells;		       /* epoll set of the clients' */
 	struct stage_lane lanes[STAGE_LANES];
 };
 
