@@ -162,7 +162,64 @@ def fifty_links_make_no_queue_pair(build, tap):
 				yield f"host {i}: queue pairs are missing: {pool}"
 
 
-CASES = [fifty_links_make_no_queue_pair]
+class Snapshot:
+	"""What a daemon has done up to now, and with how many messages."""
+
+	def __init__(self, daemon):
+		links = daemon.ask("links")["links"]
+		self.forms = {form: sum(link["messages"][form] for link in links)
+			      for form in ("eager", "write_inline", "by_reference")}
+		self.messages = sum(self.forms.values())
+		self.roles = daemon.threads()
+		self.verbs = {what: daemon.counts.total(what)
+			      for what in ("create_qp", "create_cq", "reg_mr", "dereg_mr")}
+
+	def since(self, before):
+		"""What has come to that since @before."""
+		diff = Snapshot.__new__(Snapshot)
+		diff.messages = self.messages - before.messages
+		diff.forms = {form: n - before.forms[form] for form, n in self.forms.items()}
+		diff.verbs = {what: n - before.verbs[what] for what, n in self.verbs.items()}
+		diff.allocs = {role: n["alloc"] - before.roles.get(role, {"alloc": 0})["alloc"]
+			       for role, n in self.roles.items()}
+		return diff
+
+
+def messages_make_and_allocate_nothing(build, tap):
+	with Pair(build, make=Daemon) as pair:
+		def is_on_lane():
+			return all(c["lane"] == "rdma" for daemon in pair.daemons
+				   for c in daemon.ask("ss")["connections"] or [{"lane": "none"}])
+		for i, daemon in enumerate(pair.daemons):
+			pair.wait(f"host {i} ready", daemon.is_ready)
+		pings = Pings(pair, 1 << 40, 20000)
+		pair.wait("a lane", is_on_lane)
+		before = [Snapshot(daemon) for daemon in pair.daemons]
+		after = before
+		until = time.monotonic() + 120
+		while (sum(now.messages - then.messages for now, then in zip(after, before)) < MESSAGES and
+		       time.monotonic() < until):
+			time.sleep(2)
+			after = [Snapshot(daemon) for daemon in pair.daemons]
+		pings.end()
+		diffs = [now.since(then) for now, then in zip(after, before)]
+		for i, diff in enumerate(diffs):
+			tap.diag(f"host {i}: {diff.messages} messages {diff.forms}; {diff.verbs}; "
+				 f"allocations by thread: {diff.allocs}")
+			if not all(diff.forms.values()):
+				yield f"host {i}: not all forms: {diff.forms}"
+			if any(diff.verbs.values()):
+				yield f"host {i}: {diff.verbs}"
+			if diff.allocs["worker"]:
+				yield f"host {i}: the worker allocates: {diff.allocs}"
+			# Questions like these, and looks at the devices.
+			if sum(diff.allocs.values()) > diff.messages / 4:
+				yield f"host {i}: too much for what has nothing to do with messages: {diff.allocs}"
+		if sum(diff.messages for diff in diffs) < MESSAGES:
+			yield f"only {[diff.messages for diff in diffs]} messages"
+
+
+CASES = [fifty_links_make_no_queue_pair, messages_make_and_allocate_nothing]
 
 
 def main():
