@@ -70,16 +70,16 @@ class Daemon(Private):
 		if self.daemon and self.daemon.returncode:
 			raise Failure(f"the daemon ended with {self.daemon.returncode}:\n{self.log_text()}")
 
-	def stream(self, *args):
-		"""Start the program under this daemon."""
-		return self.program(os.path.join(self.build, "tests", "apps", "stream"), *args)
-
-	def program(self, path, *args):
-		"""Start a program under this daemon."""
+	def program(self, *command):
+		"""Start @command under this daemon."""
 		env = {key: value for key, value in self.env.items()
 		       if key not in ("LD_LIBRARY_PATH", "VERBS_DOUBLE_DIR")}
-		return subprocess.Popen(self.under([path, *map(str, args)]), env=env, text=True,
+		return subprocess.Popen(self.under([*map(str, command)]), env=env, text=True,
 					stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+
+	def stream(self, *args):
+		"""Start the program that streams."""
+		return self.program(os.path.join(self.build, "tests", "apps", "stream"), *args)
 
 
 class Pair:
