@@ -81,6 +81,7 @@ struct conf {
 	uint64_t offer_wait_ms;
 	uint64_t peer_dial_ms, peer_handshake_ms;
 	uint64_t peer_ping_ms, peer_dead_ms;
+	uint64_t peer_lapse_ms;
 	uint64_t peer_retry_min_ms, peer_retry_max_ms;
 	uint64_t peer_sessions_max, peer_pending_max, peer_dials_max;
 	uint64_t peer_hosts_max;

@@ -21,131 +21,11 @@
 #define NONCE_NS LINK_MAKE_NS
 /* Nonces of one peer at a time. Chosen: one dial at a time, and its repeats. */
 #define NONCES_MAX 8u
-/* Who has the higher UUID gives the other a chance to dial first, when both learn at once that a
- * link is missing, so that dials seldom cross: each that does costs a queue pair. */
-#define YIELD_NS 500000000ull
 
 void links_wake(struct links *links)
 {
 	if (!links->timer.is_set)
 		loop_set_timer(&links->server->loop, &links->timer, LOOK_MS);
-}
-
-/* --- peers ------------------------------------------------------------------------------------ */
-
-static struct link_peer *find_peer(const struct links *links, const uint8_t uuid[PEER_UUID_BYTES])
-{
-	struct list *node;
-
-	list_for_each (node, &links->peers) {
-		struct link_peer *peer = list_entry(node, struct link_peer, link);
-
-		if (memcmp(peer->uuid, uuid, PEER_UUID_BYTES) == 0)
-			return peer;
-	}
-	return NULL;
-}
-
-struct link_peer *links_peer_of(const struct links *links, const struct peer_session *session)
-{
-	return find_peer(links, peer_session_hello(session)->uuid);
-}
-
-static void drop_nonces(struct links *links, const struct link_peer *peer, uint64_t now_ns)
-{
-	struct list *node, *next;
-
-	list_for_each_safe (node, next, &links->nonces) {
-		struct link_nonce *nonce = list_entry(node, struct link_nonce, link);
-
-		if (nonce->peer == peer || now_ns >= nonce->until_ns) {
-			list_unlink(&nonce->link);
-			free(nonce);
-		}
-	}
-}
-
-static void try_free_peer(struct link_peer *peer)
-{
-	if (peer->session || peer->refs)
-		return;
-	drop_nonces(peer->links, peer, 0);
-	list_unlink(&peer->link);
-	free(peer);
-}
-
-void link_peer_put(struct link_peer *peer)
-{
-	peer->refs--;
-	try_free_peer(peer);
-}
-
-static struct link_peer *add_peer(struct links *links, const struct peer_session *session)
-{
-	const struct peer_hello *hello = peer_session_hello(session);
-	struct link_peer *peer = calloc(1, sizeof(*peer));
-
-	if (!peer)
-		return NULL;
-	if (!link_group_init(&peer->group, links->server->peers->uuid, hello->uuid, 1)) {
-		free(peer);
-		return NULL;
-	}
-	peer->links = links;
-	memcpy(peer->uuid, hello->uuid, sizeof(peer->uuid));
-	peer->address = session->remote;
-	peer_address_text(&peer->address, peer->name);
-	list_push_back(&links->peers, &peer->link);
-	return peer;
-}
-
-/* Who speaks from @peer's address now has taken the place of another daemon: that one is dead, and
- * so are its links, however long they would take to find out. */
-static void end_former(struct links *links, const struct link_peer *peer)
-{
-	struct list *node, *next;
-
-	list_for_each_safe (node, next, &links->all) {
-		struct host_link *link = list_entry(node, struct host_link, link);
-		const struct link_peer *former = link->peer;
-
-		if (former != peer && !former->session &&
-		    peer_address_same(&former->address, &peer->address))
-			host_link_end(link, "its daemon was started anew");
-	}
-}
-
-static void on_session_up(void *ctx, struct peer_session *session)
-{
-	struct links *links = ctx;
-	struct link_peer *peer = links_peer_of(links, session);
-
-	if (!peer)
-		peer = add_peer(links, session);
-	if (!peer)
-		return;
-	peer->session = session;
-	end_former(links, peer);
-	if (!peer->up) {
-		peer->failures = 0;
-		peer->retry_at_ns = clock_now_ns() + (link_peer_we_are_lower(peer) ? 0 : YIELD_NS);
-	}
-	remote_session_up(peer);
-	links_wake(links);
-}
-
-static void on_session_down(void *ctx, struct peer_session *session)
-{
-	struct link_peer *peer = links_peer_of(ctx, session);
-
-	if (!peer || peer->session != session)
-		return;
-	peer->session = NULL;
-	if (peer->ask.id)
-		link_group_result(&peer->group, peer->ask.path, peer->ask.attempt,
-				  LINK_PLACE_EV_FAILED, clock_now_ns());
-	peer->ask.id = 0;
-	try_free_peer(peer);
 }
 
 /* --- dialling --------------------------------------------------------------------------------- */
@@ -184,7 +64,7 @@ void links_failed(struct host_link *link, const char *why)
 		peer->up = NULL;
 	retry_later(peer);
 	if (link->is_up && !link_peer_we_are_lower(peer))
-		peer->retry_at_ns += YIELD_NS;
+		peer->retry_at_ns += LINKS_YIELD_NS;
 }
 
 /* The dial under way comes to nothing before it has a link. */
@@ -352,7 +232,7 @@ static int admit(void *ctx, const struct link_hello *hello,
 	struct link_nonce used;
 	uint32_t attempt;
 
-	drop_nonces(links, NULL, clock_now_ns());
+	links_drop_nonces(links, NULL, clock_now_ns());
 	nonce = use_nonce(links, dev, hello->nonce);
 	if (!nonce)
 		return LINK_REJECT_NONCE;
@@ -380,6 +260,7 @@ static int admit(void *ctx, const struct link_hello *hello,
 static void look_at_peer(struct link_peer *peer, uint64_t now_ns)
 {
 	link_group_tick(&peer->group, now_ns);
+	link_peer_look(peer, now_ns);
 	if (!peer->session || peer->up)
 		return;
 	if (peer->ask.id && now_ns >= peer->ask.until_ns)
@@ -419,8 +300,8 @@ struct links *links_start(struct server *server)
 	struct peers_user user = {
 		.match = remote_match,
 		.message = on_message,
-		.up = on_session_up,
-		.down = on_session_down,
+		.up = links_session_up,
+		.down = links_session_down,
 	};
 	struct links *links;
 
@@ -473,7 +354,7 @@ struct links *links_stop(struct links *links)
 		struct link_peer *peer = list_entry(node, struct link_peer, link);
 
 		peer->session = NULL;
-		try_free_peer(peer);
+		link_peer_try_free(peer);
 	}
 	timer_clear(&links->server->loop.timers, &links->timer);
 	devices_set_links(links->server->devices, NULL, NULL);

@@ -34,6 +34,9 @@
  * may. */
 #define LINKS_RETRY_MIN_MS 100u
 #define LINKS_RETRY_MAX_MS 10000u
+/* Who has the higher UUID gives the other a chance to dial first, when both learn at once that a
+ * link is missing, so that dials seldom cross: each that does costs a queue pair. */
+#define LINKS_YIELD_NS 500000000ull
 
 /* Lanes of a link. Chosen: as connections between two busy hosts. */
 #define LINKS_LANES_MAX 4096u
@@ -52,6 +55,8 @@ struct link_peer {
 	struct peer_address address;
 	char name[PEER_ADDRESS_TEXT]; /* for people */
 	struct peer_session *session; /* NULL: none now */
+	uint64_t down_ns;	      /* since when there is none */
+	bool has_lapsed;	      /* it does not come back: lanes were asked to leave */
 	struct host_link *up;	      /* NULL: none now */
 	struct link_group group;
 	uint32_t refs; /* links and lanes that refer to it */
@@ -170,6 +175,21 @@ void link_figures_add(struct worker_link_counts *sum, const struct worker_link_c
 /* The same keys for a link and for all of a device. NULL without memory. */
 json_t *link_figures_json(const struct worker_link_counts *counts);
 json_t *lane_figures_json(const struct worker_lane_counts *counts);
+
+/* links_peer.c */
+
+/* For struct peers_user; @ctx: the links. */
+void links_session_up(void *ctx, struct peer_session *session);
+void links_session_down(void *ctx, struct peer_session *session);
+
+/* Look whether the session of @peer has been away for too long. Its link may end. */
+void link_peer_look(struct link_peer *peer, uint64_t now_ns);
+
+/* Free @peer if nothing refers to it. */
+void link_peer_try_free(struct link_peer *peer);
+
+/* Forget the nonces of @peer (NULL: of nobody), and those that are too old at @now_ns. */
+void links_drop_nonces(struct links *links, const struct link_peer *peer, uint64_t now_ns);
 
 /* Between links.c and link_life.c. */
 

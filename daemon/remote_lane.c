@@ -176,6 +176,32 @@ void remote_retire(void)
 	}
 }
 
+void remote_lapse(const struct link_peer *peer)
+{
+	struct list *node;
+
+	list_for_each (node, &remote_lanes) {
+		const struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer == peer && lane->has_begun && lane->end)
+			ask_holders(lane, REASON_NO_PEER_DAEMON);
+	}
+}
+
+void remote_want(const struct link_peer *peer)
+{
+	struct list *node;
+
+	list_for_each (node, &remote_lanes) {
+		const struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer != peer)
+			continue;
+		peers_want(lane->server->peers, &lane->name);
+		return;
+	}
+}
+
 void remote_stop(void)
 {
 	struct list *node, *next;

@@ -93,6 +93,13 @@ void remote_start(struct links *links);
  * asked to go back to TCP. */
 void remote_retire(void);
 
+/* The session with @peer does not come back: its lanes are asked to go back to TCP over the link,
+ * which works still. */
+void remote_lapse(const struct link_peer *peer);
+
+/* A session with @peer is wanted, for the lanes' sake. */
+void remote_want(const struct link_peer *peer);
+
 /* The end of the daemon: all lanes are dropped, as if it had died. */
 void remote_stop(void);
 

@@ -13,7 +13,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from private import Failure
-from remote_lanes import ADDRESSES, PORT, WAIT_S, Pair
+from remote_lanes import ADDRESSES, PORT, WAIT_S, Pair, ip
 from tap import Tap
 
 # Quick to come back, quick to be promoted again.
@@ -27,6 +27,11 @@ def on_lanes(pair):
 		if '"rdma"' not in done.stdout:
 			return False
 	return True
+
+
+def sessions(pair):
+	"""How many of the two daemons have a session."""
+	return sum(any(peer["state"] == "up" for peer in daemon.ask("peers")["peers"]) for daemon in pair.daemons)
 
 
 def adoptions(pair):
@@ -171,6 +176,67 @@ def talks(build, rounds, act, **settings):
 	yield from ()
 
 
+class NoSessions:
+	"""While it is entered, no packet of a session between the daemons goes through."""
+
+	def __init__(self, pair):
+		self.pair = pair
+
+	def rules(self, what):
+		for name in self.pair.names:
+			for port in ("dport", "sport"):
+				ip("-n", name, "rule", what, "pref", "1", "ipproto", "tcp", port, "7609", "blackhole")
+
+	def __enter__(self):
+		self.rules("add")
+
+	def __exit__(self, *exc):
+		self.rules("del")
+
+
+def a_session_is_lost_and_comes_back(build, rounds):
+	"""Lanes do not care; nor does a lane that is lost meanwhile, when there is one again."""
+	def act(pair, talk, turn):
+		with NoSessions(pair):
+			pair.wait("without a session", lambda: not sessions(pair))
+			talk.both("chat 10")
+			if not on_lanes(pair):
+				raise Failure(f"a lane went with a session:\n{pair.logs()}")
+			if turn % 2:
+				pair.hosts[0].faults("send device=mlx0 action=error status=12\n")
+			talk.tell(0, "write 600000")
+			time.sleep(0.3)
+		talk.tell(1, "read 600000")
+		talk.expect(0, "wrote")
+		talk.expect(1, "600000 ok")
+		talk.both("chat 10")
+	yield from talks(build, rounds, act, peer_ping_ms=100, peer_dead_ms=300)
+
+
+def a_session_does_not_come_back(build, rounds):
+	"""Lanes leave while their link works."""
+	def act(pair, talk, turn):
+		with NoSessions(pair):
+			talk.tell(0, "write 600000")
+			talk.tell(1, "read 600000")
+			talk.expect(0, "wrote")
+			talk.expect(1, "600000 ok")
+			for _ in range(200):
+				talk.both("chat 10")
+				if not on_lanes(pair):
+					break
+				time.sleep(0.02)
+			else:
+				raise Failure(f"still on a lane without a session:\n{pair.logs()}")
+			talk.both("chat 100")
+			pair.wait("without a link",
+				  lambda: pair.logs().count("no session with its daemon any more") > turn)
+		talk.both("chat 10")
+		pair.wait("a session", lambda: sessions(pair) == 2)
+	yield from talks(build, min(rounds, 4), act, peer_ping_ms=100, peer_dead_ms=300,
+			 peer_lapse_ms=500)
+
+
 def a_program_is_stopped_when_its_daemon_dies(build, rounds):
 	"""Its peer waits, within the time limit; then both go on."""
 	def act(pair, talk, turn):
@@ -266,6 +332,8 @@ CASES = [
 	the_other_is_killed,
 	both_are_killed,
 	a_daemon_is_told_to_end,
+	a_session_is_lost_and_comes_back,
+	a_session_does_not_come_back,
 	a_program_is_stopped_when_its_daemon_dies,
 	a_program_is_idle_when_its_daemon_dies,
 	a_daemon_dies_behind_a_half_close,

@@ -107,6 +107,7 @@ class Pair:
 
 	def open(self):
 		spaces = self.keep(Namespaces())
+		self.names = spaces.names
 		first = self.keep(Host())
 		self.hosts = [first, self.keep(Host(first))]
 		for i, host in enumerate(self.hosts):
