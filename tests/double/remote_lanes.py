@@ -65,6 +65,10 @@ class Daemon(Private):
 		with open(self.env["SHUNT_CONF"], "a", encoding="utf-8") as conf:
 			conf.write(f'peers = ( {{ address = "{self.other}"; }} );\n{self.conf}')
 
+	def kill(self):
+		super().kill()
+		self.daemon = None
+
 	def stop(self):
 		super().stop()
 		if self.daemon and self.daemon.returncode:
