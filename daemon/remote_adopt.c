@@ -39,6 +39,8 @@
  * look tries many times itself. */
 #define LOOKS_MAX 16
 
+static uint32_t n_adopted;
+
 /* What ADOPT brings, in the order of its descriptors. */
 enum brought {
 	BROUGHT_SOCKET,
@@ -64,27 +66,17 @@ static bool check(const struct fd_bag *bag, uint64_t *ret_ring_bytes)
 	       !bell_check(bag->fds[BROUGHT_BELL]) && !bell_check(bag->fds[BROUGHT_EAR]);
 }
 
-/* The lane of @name and @epoch that is fed by the half @fed; @ret_adopted: how many were adopted.
- */
-static struct remote_lane *find(const struct tcp_name *name, uint32_t epoch, int fed,
-				uint32_t *ret_adopted)
+/* The id that the daemons have given to the lane that is fed by the half @fed; 0: none. */
+static uint64_t read_id(int fed)
 {
-	struct remote_lane *found = NULL;
-	struct list *node;
-	struct stat st;
+	const struct half_ctl *ctl = mmap(NULL, HALF_CTL_BYTES, PROT_READ, MAP_SHARED, fed, 0);
+	uint64_t id;
 
-	*ret_adopted = 0;
-	if (sys_fstat(fed, &st) < 0)
-		return NULL;
-	list_for_each (node, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		*ret_adopted += lane->has_begun && !lane->peer;
-		if (lane->has_begun && lane->epoch == epoch && lane->fed_inode == st.st_ino &&
-		    memcmp(&lane->name, name, sizeof(*name)) == 0)
-			found = lane;
-	}
-	return found;
+	if (ctl == MAP_FAILED)
+		return 0;
+	id = atomic_load(&ctl->lane);
+	munmap((void *)(uintptr_t)ctl, HALF_CTL_BYTES);
+	return id;
 }
 
 /* What the kernel tells of the socket: whether its FIN is sent, and how its bytes are counted. */
@@ -121,7 +113,6 @@ static enum reason fill(struct remote_lane *lane, struct end *end, int *sock,
 			const struct fd_bag *bag)
 {
 	struct quota_user *user = end->session->user;
-	struct stat st;
 	int ear;
 
 	if (!quota_take_ring(&lane->server->quota, user, 2 * lane->ring_bytes))
@@ -129,11 +120,8 @@ static enum reason fill(struct remote_lane *lane, struct end *end, int *sock,
 	lane->user = quota_user_ref(user);
 	if (!map_halves(lane, bag))
 		return REASON_NO_MEMORY;
-	lane->id = atomic_load(&lane->r.fed->lane);
-	if (!lane->id || atomic_load(&lane->r.half->epoch) != lane->epoch ||
-	    sys_fstat(bag->fds[BROUGHT_FED], &st) < 0)
+	if (atomic_load(&lane->r.half->epoch) != lane->epoch)
 		return REASON_LANE_CORRUPT;
-	lane->fed_inode = st.st_ino;
 	if (!read_socket(lane, *sock))
 		return REASON_NOT_CONNECTED;
 	lane->bell = bell_copy(bag->fds[BROUGHT_BELL]);
@@ -147,29 +135,21 @@ static enum reason fill(struct remote_lane *lane, struct end *end, int *sock,
 	return REASON_NONE;
 }
 
-enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag)
+/* A lane of @end with halves of @ring_bytes, from @bag and *@sock, which is taken. */
+static enum reason make(struct end *end, const struct remote_key *key, uint64_t ring_bytes,
+			int *sock, const struct fd_bag *bag)
 {
-	AUTO_FD int sock = fd;
-	struct remote_lane *lane;
-	enum reason reason;
-	uint32_t adopted;
-	uint64_t ring;
+	struct remote_lane *lane = n_adopted < ADOPTED_MAX ? remote_lane_alloc(end) : NULL;
+	enum reason reason = REASON_NO_MEMORY;
 
-	if (!check(bag, &ring))
-		return REASON_LANE_CORRUPT;
-	lane = find(&end->name, epoch, bag->fds[BROUGHT_FED], &adopted);
-	if (lane) {
-		remote_hold(lane, end);
-		return REASON_NONE;
-	}
-	if (adopted >= ADOPTED_MAX)
-		return REASON_OVER_QUOTA;
-	lane = remote_lane_alloc(end);
 	if (!lane)
-		return REASON_NO_MEMORY;
-	lane->epoch = epoch;
-	lane->ring_bytes = ring;
-	reason = fill(lane, end, &sock, bag);
+		return REASON_OVER_QUOTA;
+	lane->epoch = (uint32_t)key->epoch;
+	lane->ring_bytes = ring_bytes;
+	lane->is_adopted = true;
+	n_adopted++;
+	if (remote_lane_name(lane, key->id) == 0)
+		reason = fill(lane, end, sock, bag);
 	if (reason != REASON_NONE) {
 		lane->is_failed = true;
 		remote_lane_settle(lane);
@@ -179,8 +159,34 @@ enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag 
 	lane->r.lost = true;
 	lane->ended_ns = loop_now(&lane->server->loop);
 	remote_hold(lane, end);
-	remote_note_lost(lane);
-	log_debug("epoch %u, port %u: adopted from a predecessor", epoch, end->name.local.port);
+	log_debug("epoch %u, port %u: adopted from a predecessor", lane->epoch,
+		  end->name.local.port);
 	remote_act_soon(lane);
+	return REASON_NONE;
+}
+
+void remote_adopted_gone(void)
+{
+	n_adopted--;
+}
+
+enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag)
+{
+	struct remote_key key = {.name = end->name, .epoch = epoch};
+	AUTO_FD int sock = fd;
+	struct remote_lane *lane;
+	uint64_t ring;
+
+	if (!check(bag, &ring))
+		return REASON_LANE_CORRUPT;
+	key.id = read_id(bag->fds[BROUGHT_FED]);
+	if (!key.id)
+		return REASON_LANE_CORRUPT;
+	lane = remote_lane_by_key(&key);
+	if (!lane)
+		return make(end, &key, ring, &sock, bag);
+	if (!lane->has_begun)
+		return REASON_LANE_CORRUPT;
+	remote_hold(lane, end);
 	return REASON_NONE;
 }

@@ -2,6 +2,7 @@
 #include "base/util.h"
 #include "os/fd.h"
 #include "os/memfd.h"
+#include "peers_impl.h"
 #include "remote_lane.h"
 #include "remote_ops.h"
 #include "server.h"
@@ -146,7 +147,7 @@ static const struct remote_ops ops = {
 
 void remote_start(struct links *links)
 {
-	list_init(&remote_lanes);
+	remote_lanes_init(links->server->peers->offer_id);
 	links->server->remote = &ops;
 }
 

@@ -38,16 +38,26 @@
  * client brings the lane to the successor, where it begins as one that has ended (remote_adopt.c).
  */
 
+/* What both daemons call a lane for good; hashed as bytes. */
+struct remote_key {
+	struct tcp_name name; /* as our end is called */
+	uint64_t id;	      /* of the offer of the daemon that had the lower UUID */
+	uint64_t epoch;
+};
+
+_Static_assert(sizeof(struct remote_key) == sizeof(struct tcp_name) + 16, "no padding");
+
 struct remote_lane {
 	struct list link; /* of all */
+	struct remote_key key;
+	bool has_key;	 /* it is found by it */
+	bool is_adopted; /* it was made by a predecessor */
 	struct server *server;
 	struct end *end; /* one that holds it; NULL: gone, or drained */
 	struct tcp_name name;
 	struct quota_user *user;  /* charged for the halves… */
 	uint64_t pinned_bytes;	  /* … and for so much of them, as long as it may be registered */
 	uint64_t own_id, peer_id; /* of the offers; 0: a predecessor's */
-	uint64_t id;		  /* that of the lower UUID's: what both call the lane for good */
-	uint64_t fed_inode;	  /* of the half that feeds the client, once it has begun */
 	uint32_t epoch;
 	uint64_t ring_bytes;   /* of both halves here */
 	uint64_t source_bytes; /* of the other client's half there */
@@ -156,6 +166,9 @@ void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at);
 /* For struct remote_ops. */
 enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
 
+/* One of them is no more. */
+void remote_adopted_gone(void);
+
 /* --- remote_show.c: what is told of it ----------------------------------------------------------
  */
 
@@ -201,6 +214,16 @@ enum reason remote_lane_attach(struct remote_lane *lane);
 /* What was registered goes, as far as nobody uses it any more; and with the last the lane. True:
  * it was freed. */
 bool remote_lane_settle(struct remote_lane *lane);
+
+/* Let @lane be found by its name, epoch and @id. 0, -EEXIST, -ENOMEM. */
+int remote_lane_name(struct remote_lane *lane, uint64_t id);
+
+/* The lane called @key, or NULL. */
+struct remote_lane *remote_lane_by_key(const struct remote_key *key);
+
+/* No lanes yet; @seed: random. And none any more. */
+void remote_lanes_init(uint64_t seed);
+void remote_lanes_deinit(void);
 
 /* All lanes. */
 extern struct list remote_lanes;

@@ -4,6 +4,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 
+#include "base/map.h"
 #include "base/util.h"
 #include "os/bell.h"
 #include "os/fd.h"
@@ -15,6 +16,33 @@
 #include "session.h"
 
 struct list remote_lanes;
+static struct map by_key;
+
+void remote_lanes_init(uint64_t seed)
+{
+	list_init(&remote_lanes);
+	map_init(&by_key, seed);
+}
+
+void remote_lanes_deinit(void)
+{
+	map_deinit(&by_key);
+}
+
+int remote_lane_name(struct remote_lane *lane, uint64_t id)
+{
+	int rc;
+
+	lane->key = (struct remote_key){.name = lane->name, .id = id, .epoch = lane->epoch};
+	rc = map_put_bytes(&by_key, &lane->key, sizeof(lane->key), lane);
+	lane->has_key = rc == 0;
+	return rc;
+}
+
+struct remote_lane *remote_lane_by_key(const struct remote_key *key)
+{
+	return map_get_bytes(&by_key, key, sizeof(*key));
+}
 
 static void *map(int fd, uint64_t ring_bytes, int prot)
 {
@@ -228,7 +256,6 @@ struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
 		return NULL;
 	lane->own_id = own_id;
 	lane->peer_id = offer->id;
-	lane->id = link_peer_we_are_lower(link->peer) ? own_id : offer->id;
 	lane->epoch = end->next_epoch > offer->epoch ? end->next_epoch : offer->epoch;
 	lane->ring_bytes = lane->server->conf.ring_bytes;
 	lane->source_bytes = offer->ring_bytes;
@@ -236,7 +263,8 @@ struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
 	lane->host_link = link;
 	link->lanes++;
 	link->peer->refs++;
-	*ret_reason = fill(lane, end);
+	if (remote_lane_name(lane, link_peer_we_are_lower(link->peer) ? own_id : offer->id) == 0)
+		*ret_reason = fill(lane, end);
 	if (*ret_reason == REASON_NONE)
 		return lane;
 	lane->is_failed = true;
@@ -252,6 +280,10 @@ static void lane_free(struct remote_lane *lane)
 
 	if (lane->has_begun)
 		remote_bury(lane);
+	if (lane->is_adopted)
+		remote_adopted_gone();
+	if (lane->has_key)
+		map_del_bytes(&by_key, &lane->key, sizeof(lane->key));
 	timer_clear(&lane->server->loop.timers, &lane->act);
 	if (lane->r.half)
 		munmap((void *)(uintptr_t)lane->r.half, half_bytes(lane->ring_bytes));

@@ -55,9 +55,8 @@
 #define GRAVES 1024u
 
 static struct grave {
-	uint64_t id, told;
-	struct tcp_name name;
-	uint32_t epoch;
+	struct remote_key key;
+	uint64_t told;
 } graves[GRAVES];
 static uint32_t graves_made;
 
@@ -68,44 +67,33 @@ static uint64_t word(const _Atomic uint64_t *at)
 
 void remote_bury(const struct remote_lane *lane)
 {
-	graves[graves_made++ % GRAVES] = (struct grave){
-		.id = lane->id,
-		.told = lane->told,
-		.name = lane->name,
-		.epoch = lane->epoch,
-	};
+	graves[graves_made++ % GRAVES] = (struct grave){.key = lane->key, .told = lane->told};
 }
 
-static const struct grave *find_grave(const struct peer_lane_at *at, const struct tcp_name *name)
+static const struct grave *find_grave(const struct remote_key *key)
 {
 	for (uint32_t i = 0; i < GRAVES; i++)
-		if (graves[i].id == at->id && graves[i].epoch == at->epoch &&
-		    memcmp(&graves[i].name, name, sizeof(*name)) == 0)
+		if (memcmp(&graves[i].key, key, sizeof(*key)) == 0)
 			return &graves[i];
 	return NULL;
 }
 
-static struct remote_lane *find_lane(const struct peer_lane_at *at, const struct tcp_name *name)
+/* What @at is about, with the connection as our end of it is called. */
+static struct remote_key key_of(const struct peer_lane_at *at)
 {
-	struct list *node;
-
-	list_for_each (node, &remote_lanes) {
-		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
-
-		if (lane->id == at->id && lane->epoch == at->epoch && !lane->is_failed &&
-		    memcmp(&lane->name, name, sizeof(*name)) == 0)
-			return lane;
-	}
-	return NULL;
+	return (struct remote_key){
+		.name = {.local = peer_address_to_end(&at->remote),
+			 .peer = peer_address_to_end(&at->local)},
+		.id = at->id,
+		.epoch = at->epoch,
+	};
 }
 
-/* The connection that @at is about, as our end of it is called. */
-static struct tcp_name our_name(const struct peer_lane_at *at)
+static struct remote_lane *find_lane(const struct remote_key *key)
 {
-	return (struct tcp_name){
-		.local = peer_address_to_end(&at->remote),
-		.peer = peer_address_to_end(&at->local),
-	};
+	struct remote_lane *lane = remote_lane_by_key(key);
+
+	return lane && !lane->is_failed ? lane : NULL;
 }
 
 /* Tell all that may speak for the other end of @lane. Whether there is any. */
@@ -113,7 +101,7 @@ static bool tell(const struct remote_lane *lane, enum peer_type type, uint64_t o
 {
 	const struct peer_msg msg = {
 		.type = type,
-		.u.lane_at = {.id = lane->id,
+		.u.lane_at = {.id = lane->key.id,
 			      .local = peer_address_of(&lane->name.local),
 			      .remote = peer_address_of(&lane->name.peer),
 			      .epoch = lane->epoch,
@@ -205,32 +193,32 @@ static void answer(struct link_peer *peer, enum peer_type type, const struct pee
 
 /* A lane that is not here, or no more. */
 static void answer_unknown(struct link_peer *peer, const struct peer_lane_at *at,
-			   const struct tcp_name *name)
+			   const struct remote_key *key)
 {
-	const struct grave *grave = find_grave(at, name);
+	const struct grave *grave = find_grave(key);
 
 	if (grave) {
 		answer(peer, PEER_LOST, at, grave->told);
 		answer(peer, PEER_REPLAYED, at, at->offset);
-	} else if (is_through(peer->links->server, name, at->epoch)) {
+	} else if (is_through(peer->links->server, &key->name, at->epoch)) {
 		answer(peer, PEER_REPLAYED, at, PEER_OFFSET_NONE);
 	}
 }
 
 void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 {
-	struct tcp_name name = our_name(at);
+	const struct remote_key key = key_of(at);
 	struct remote_lane *lane;
 
-	if (!peer_session_may_speak(peer->session, &name))
+	if (!peer_session_may_speak(peer->session, &key.name))
 		return;
-	lane = find_lane(at, &name);
+	lane = find_lane(&key);
 	if (lane && !lane->has_begun) {
 		remote_take_back(lane, REASON_NO_LINK, REASON_NONE);
 		lane = NULL;
 	}
 	if (!lane) {
-		answer_unknown(peer, at, &name);
+		answer_unknown(peer, at, &key);
 		return;
 	}
 	if (at->offset == PEER_OFFSET_NONE)
@@ -241,11 +229,11 @@ void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 
 void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at)
 {
-	struct tcp_name name = our_name(at);
-	struct remote_lane *lane = find_lane(at, &name);
+	const struct remote_key key = key_of(at);
+	struct remote_lane *lane = find_lane(&key);
 	struct remote_end *r;
 
-	if (!lane || !lane->has_ended || !peer_session_may_speak(peer->session, &name))
+	if (!lane || !lane->has_ended || !peer_session_may_speak(peer->session, &key.name))
 		return;
 	r = &lane->r;
 	if (at->offset != PEER_OFFSET_NONE && (!lane->has_told || at->offset != lane->told))

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "base/util.h"
 #include "core/ring.h"
 #include "os/bell.h"
 #include "os/fd.h"
-#include "os/sys.h"
 #include "pair.h"
 #include "remote_lane.h"
 #include "server.h"
@@ -162,7 +160,6 @@ static void completed(struct remote_lane *lane)
 
 static bool begin(struct remote_lane *lane)
 {
-	struct stat st;
 	const struct peer_match *match = &lane->match;
 	const struct worker_lane_setup setup = {
 		.peer = {match->token.index, match->token.generation},
@@ -183,11 +180,10 @@ static bool begin(struct remote_lane *lane)
 	void *fed = mmap(NULL, half_bytes(lane->ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 lane->fed.half->fd, 0);
 
-	if (fed == MAP_FAILED || sys_fstat(lane->fed.half->fd, &st) < 0)
+	if (fed == MAP_FAILED)
 		return false;
-	lane->fed_inode = st.st_ino;
 	lane->r.fed = fed;
-	atomic_store(&lane->r.fed->lane, lane->id);
+	atomic_store(&lane->r.fed->lane, lane->key.id);
 	lane->r.half_ring_bytes = lane->r.fed_ring_bytes = lane->ring_bytes;
 	if (worker_lane_begin(lane->worker, &setup) < 0)
 		return false;

@@ -6,6 +6,7 @@ usage: remote_deaths.py BUILD_DIR [--rounds N] [CASE]...
 """
 import argparse
 import os
+import random
 import select
 import signal
 import sys
@@ -168,12 +169,31 @@ class Talk:
 
 def talks(build, rounds, act, **settings):
 	"""@act(pair, talk, round) as often, each time with two programs on a fresh lane."""
-	with Pair(build, **SETTINGS, **settings) as pair:
+	with Pair(build, **{**SETTINGS, **settings}) as pair:
 		pair.warm_up()
 		for turn in range(rounds):
 			with Talk(pair) as talk:
 				act(pair, talk, turn)
 	yield from ()
+
+
+def daemons_die_at_any_moment(build, rounds):
+	"""Also while lanes are made, lost, adopted or left."""
+	prng = random.Random(build + str(time.time()) if rounds > 5 else 1)
+	with Pair(build, **SETTINGS) as pair:
+		pair.warm_up()
+
+		def meanwhile(programs):
+			for _ in range(4 * rounds):
+				time.sleep(prng.uniform(0, 0.4))
+				victims = prng.choice([(0,), (1,), (0, 1), (1, 0)])
+				prng.choice([kill, kill, stop])(pair, *victims)
+				if any(program.poll() is not None for program in programs):
+					yield "the stream ended too early"
+					return
+
+		yield from pair.run("--bytes", f"{8 + 4 * rounds}M", "--rate", "1M", "--timeout",
+				    str(60 + 10 * rounds), meanwhile=meanwhile)
 
 
 class NoSessions:
@@ -311,6 +331,22 @@ def a_program_leaves_the_rest_to_its_daemon(build, rounds):
 	yield from talks(build, rounds, act)
 
 
+def a_daemon_does_not_come_back(build, rounds):
+	"""What it alone knew is lost: both connections end in a reset, within the time limit."""
+	def act(pair, talk, turn):
+		victim = turn % 2
+		talk.tell(0, "fill")
+		size = int(talk.answer(0))
+		pair.daemons[victim].kill()
+		talk.tell(1, f"read {size + 1}")
+		talk.tell(0, "read 1")
+		said = [talk.answer(i) for i in range(2)]
+		pair.daemons[victim].start()
+		if not all(words.endswith("reset") for words in said):
+			raise Failure(f"round {turn}: the programs say {said} of {size} bytes:\n{pair.logs()}")
+	yield from talks(build, min(rounds, 2), act, resume_timeout_s=2)
+
+
 def program_and_daemon_die_together(build, rounds):
 	"""A reset at the other end, never the end of a short stream. (Bytes that went over TCP before
 	the lane had begun are the kernel's: they arrive.)"""
@@ -337,12 +373,14 @@ CASES = [
 	the_other_is_killed,
 	both_are_killed,
 	a_daemon_is_told_to_end,
+	daemons_die_at_any_moment,
 	a_session_is_lost_and_comes_back,
 	a_session_does_not_come_back,
 	a_program_is_stopped_when_its_daemon_dies,
 	a_program_is_idle_when_its_daemon_dies,
 	a_daemon_dies_behind_a_half_close,
 	a_program_leaves_the_rest_to_its_daemon,
+	a_daemon_does_not_come_back,
 	program_and_daemon_die_together,
 ]
 
