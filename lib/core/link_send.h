@@ -26,7 +26,11 @@
  * bytes that go inline or are short, offsets that the peer needs; then the other bytes in turns
  * (deficit round robin, a chunk at a time), as far as the caps of bytes allow; at last CREDIT, if
  * credits are owed and nothing has carried them. So a short message waits for what is under way
- * already, at most limits.link_bytes and half a chunk, and for nobody's turn. Nor can short
+ * already, at most limits.link_bytes and half a chunk, and for nobody's turn. That is three chunks
+ * beside streams with the usual limits, and never four, however slow the caller is, as long as it
+ * takes completions before it looks at its lanes, and looks at all of them before it posts: what is
+ * stored behind a look finds in front of it what was not known to be complete by then, and no more
+ * than the limit of it together with what the next post adds. Nor can short
  * messages starve a stream: should they leave it no room in the queue, or no credits, they pause
  * after a quarter of the depth, and those by reference after a chunk's worth of bytes, until one
  * chunk went.

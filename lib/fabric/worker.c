@@ -101,6 +101,10 @@ static bool turn(struct worker *worker)
 	any |= mail_take(worker);
 	any |= cqs_poll(worker);
 	any |= lanes_poll(worker);
+	/* Before more of a stream is posted all lanes are looked at, parked ones by their bells:
+	 * the promise of link_send.h. */
+	if (worker->n_parked && links_have_bulk(worker) && take_events(worker, 0))
+		any |= lanes_poll(worker);
 	any |= !list_is_empty(&worker->dirty);
 	links_post(worker);
 	links_drain(worker);

@@ -85,6 +85,7 @@ struct worker_lane {
 	unsigned int armed; /* wake_kinds that our bell will be rung for */
 	uint64_t seq;	    /* state_seq of the client's half, as last looked at */
 	bool has_looked;
+	bool is_parked;
 	bool is_ended;
 	bool is_waiting; /* for the peer's first message */
 	bool peer_is_done;
@@ -169,6 +170,7 @@ struct worker {
 
 	struct worker_cq cqs[WORKER_LINKS_MAX];
 	uint32_t n_cqs;
+	uint32_t n_parked;
 	struct list up, dirty, hot; /* links that are up or drain; links; lanes */
 	bool is_stopping;
 	uint64_t now_ns, next_ns; /* of this turn; of the next deadline */
@@ -228,6 +230,8 @@ void cqs_events(struct worker *worker);
 
 /* worker_post.c */
 void links_post(struct worker *worker);
+/* Whether a link that will post has bytes to send in turns. */
+bool links_have_bulk(const struct worker *worker);
 
 /* worker_lane.c */
 void lane_go(struct worker_lane *lane);

@@ -91,9 +91,16 @@ const char *worker_end_name(enum worker_end end)
 
 /* --- hot and parked --------------------------------------------------------------------------- */
 
+static void unpark(struct worker_lane *lane)
+{
+	if (TAKE(lane->is_parked, false))
+		lane->link->worker->n_parked--;
+}
+
 void lane_heat(struct worker_lane *lane)
 {
 	lane->quiet_turns = 0;
+	unpark(lane);
 	if (!lane->is_ended && !lane->is_waiting && !list_is_linked(&lane->hot))
 		list_push_back(&lane->link->worker->hot, &lane->hot);
 }
@@ -144,6 +151,8 @@ static bool lane_park(struct worker_lane *lane)
 	if (lane_look(lane))
 		return false;
 	list_unlink(&lane->hot);
+	lane->is_parked = true;
+	lane->link->worker->n_parked++;
 	count_add(&lane->link->worker->counts.parked, 1);
 	return true;
 }
@@ -236,6 +245,7 @@ static void freeze(struct worker_lane *lane, enum worker_end end, const char *wh
 	lane->is_ended = true;
 	link_lane_freeze(&lane->core);
 	list_unlink(&lane->hot);
+	unpark(lane);
 	forget_bell(lane);
 	if (lane->blocked_since_ns)
 		unblocked(lane);

@@ -128,6 +128,19 @@ static void link_post_all(struct worker *worker, struct worker_link *link)
 	link_show(link);
 }
 
+bool links_have_bulk(const struct worker *worker)
+{
+	const struct list *node;
+
+	list_for_each (node, &worker->dirty) {
+		const struct worker_link *link = list_entry(node, const struct worker_link, dirty);
+
+		if (link->state == WORKER_LINK_UP && !list_is_empty(&link->send.bulk))
+			return true;
+	}
+	return false;
+}
+
 void links_post(struct worker *worker)
 {
 	struct list *node;

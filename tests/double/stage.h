@@ -26,6 +26,7 @@ struct stage_conf {
 	uint64_t ring_bytes[2]; /* of what is on each side */
 	uint64_t spin_ns;
 	uint32_t lanes;
+	void (*watch)(struct ibv_qp *qp); /* may be NULL: before the worker has it */
 };
 
 struct stage_lane {

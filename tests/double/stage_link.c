@@ -16,6 +16,8 @@ static int prepare(struct link *link, struct qp *qp)
 {
 	struct stage *stage = container_of(link, struct stage, link);
 
+	if (stage->conf.watch)
+		stage->conf.watch(qp->verbs);
 	return worker_link_make(stage->worker, qp, stage->conf.credits, stage, &stage->worker_link);
 }
 

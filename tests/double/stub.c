@@ -72,6 +72,8 @@ static void put(struct stub *stub, const struct lane_plan *plan)
 		for (size_t j = 0; j < plan->spans.len[i]; j++)
 			ring[plan->spans.pos[i] + j] = stub_byte(stub->seed_out, at++);
 	}
+	if (stub->on_send)
+		stub->on_send(stub, false);
 	lane_tx_commit(&stub->lane, plan->limit);
 	stub->sent += plan->limit;
 }
@@ -81,7 +83,7 @@ static bool send_step(struct stub *stub)
 {
 	uint64_t want = wanted(stub);
 	struct lane_plan plan;
-	bool did = false;
+	bool did = false, sent = false;
 
 	if (!want || stub->tx_ended)
 		return false;
@@ -94,7 +96,7 @@ static bool send_step(struct stub *stub)
 		if (stub->unit && plan.limit < want)
 			break;
 		put(stub, &plan);
-		did = true;
+		did = sent = true;
 		break;
 	case TX_VIA_WAIT:
 	case TX_VIA_TCP:
@@ -103,6 +105,8 @@ static bool send_step(struct stub *stub)
 		return fail(stub, "the lane breaks when sending");
 	}
 	ring_bells(stub, &stub->state.tx.wake);
+	if (sent && stub->on_send)
+		stub->on_send(stub, true);
 	return did;
 }
 

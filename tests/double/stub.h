@@ -33,6 +33,10 @@ struct stub {
 	uint64_t sent, received;
 	bool tx_ended, rx_ended, has_failed;
 	struct wake_mark mark;
+	/* May be NULL. In front of a commit, and when it is done and the bell was rung, if one was
+	 * due.
+	 */
+	void (*on_send)(struct stub *stub, bool is_done);
 };
 
 /* Begin @epoch: @stub->lane has its halves, the rest is zero. */
