@@ -12,6 +12,8 @@
 /* When to ask again. Chosen: a moment for what passes at once, a second for what takes its time. */
 #define RETRY_SOON_MS 50u
 #define RETRY_LATER_MS 1000u
+/* Readings of a socket that is brought with a lane. Chosen: each looks many times itself. */
+#define READS_MAX 16
 
 static uint32_t retry_ms(enum reason reason)
 {
@@ -190,7 +192,7 @@ static void start_waiting(struct end *end, int fd, uint32_t epoch)
 		couple(peer, end);
 	else if (peer && coupling_is_alone(peer))
 		coupling_hint_gone(peer);
-	else if (!peer)
+	else if (!peer && !server->end_by_ns)
 		peers_offer(server->peers, end);
 }
 
@@ -302,6 +304,17 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 		      msg->u.reg.epoch > end->last_epoch ? msg->u.reg.epoch : end->last_epoch + 1);
 }
 
+/* As tcp_facts_read(), of a socket whose counters may be on the move: a lane that is lost stands
+ * still for who is refused. */
+static int read_patiently(int fd, struct tcp_facts *ret_facts)
+{
+	int rc = -EAGAIN;
+
+	for (int i = 0; i < READS_MAX && rc == -EAGAIN; i++)
+		rc = tcp_facts_read(fd, ret_facts);
+	return rc;
+}
+
 /*
  * Make room for an adoption by another process of the same socket's holders. Who is on that lane
  * stays; an end with another story is out of date. False if it is not @session's to say so.
@@ -351,7 +364,7 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 		refuse_new(session, msg->token, REASON_NO_DESCRIPTORS);
 		return;
 	}
-	if (tcp_facts_read(fd, &facts) < 0) {
+	if (read_patiently(fd, &facts) < 0) {
 		refuse_new(session, msg->token, REASON_NOT_CONNECTED);
 		return;
 	}

@@ -221,8 +221,10 @@ void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 		answer_unknown(peer, at, &key);
 		return;
 	}
-	if (at->offset == PEER_OFFSET_NONE)
-		lane->has_told = false; /* it asks */
+	/* It asks, and gets an answer if there is one: two that have none must not ask each other
+	 * for ever. */
+	if (at->offset == PEER_OFFSET_NONE && lane->told != PEER_OFFSET_NONE)
+		lane->has_told = false;
 	lane->heard = at->offset;
 	remote_peer_lost(lane, at->offset);
 }

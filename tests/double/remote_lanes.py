@@ -139,7 +139,7 @@ class Pair:
 
 	def warm_up(self):
 		"""Have the daemons call each other: a connection that waits is what makes them."""
-		problems = list(self.run("--bytes", "64K", "--rate", "256K"))
+		problems = list(self.run("--bytes", "64K", "--max-op", "2K", "--rate", "128K"))
 		if problems:
 			raise Failure("\n".join(problems))
 		self.wait("a link", self.link_is_up)
