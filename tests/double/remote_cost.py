@@ -11,10 +11,14 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import remote_lanes
-from remote_lanes import ADDRESSES, PORT, Failure, Pair, Tap
+from remote_lanes import ADDRESSES, PORT, Failure, Namespaces, Pair, Tap
 import counts
 from counts import Counts
+from distance import Cable
 
+# One way.
+DELAY_S = 0.1
+PROMOTIONS = 6
 LINKS = 50
 MESSAGES = 100000
 
@@ -219,7 +223,56 @@ def messages_make_and_allocate_nothing(build, tap):
 			yield f"only {[diff.messages for diff in diffs]} messages"
 
 
-CASES = [fifty_links_make_no_queue_pair, messages_make_and_allocate_nothing]
+class FarApart(Namespaces):
+	"""With a long way between them."""
+
+	def connect(self):
+		self.cable = Cable(self.names, [address + "/24" for address in ADDRESSES], DELAY_S)
+		self.cable.__enter__()
+
+	def __exit__(self, *exc):
+		self.cable.__exit__(*exc)
+		super().__exit__(*exc)
+
+
+class Promotion:
+	"""When the ends of one connection did what, in round trips, from the moment of the later offer."""
+
+	def __init__(self, pair):
+		offered, paired, self.ready = [], [], []
+		for daemon in pair.daemons:
+			pid = daemon.ask("ss")["connections"][0]["pid"]
+			events = daemon.ask("why", pid)["connections"][0]["events"]
+			times = {event["text"].split()[0]: event["time_ms"] for event in events
+				 if event["epoch"] == 1}
+			offered.append(times["waits"])
+			paired.append(times["paired"])
+			self.ready.append(times["both"])
+		trip_ms = 2000 * DELAY_S
+		self.trips = (max(self.ready) - max(offered)) / trip_ms
+		self.trips_known = (max(self.ready) - max(paired)) / trip_ms
+		self.crossed = abs(offered[0] - offered[1]) < 1000 * DELAY_S
+
+
+def a_promotion_takes_one_round_trip(build, tap):
+	"""An offer is known to the other daemon after half a round trip. When both know both, one goes to and
+	fro: MATCH, and its answer. A second round trip would be seen in either figure."""
+	with Pair(build, make=Daemon, spaces=FarApart) as pair:
+		pair.warm_up()
+		for _ in range(PROMOTIONS):
+			pings = Pings(pair, 1 << 40, 1000)
+			pair.wait("a lane", lambda: all(c["state"] == "ring" for daemon in pair.daemons for c in
+							daemon.ask("ss")["connections"] or [{"state": ""}]))
+			seen = Promotion(pair)
+			pings.end()
+			tap.diag(f"{seen.trips:.2f} round trips from the later offer on, {seen.trips_known:.2f} "
+				 f"since both daemons know both; offers {'crossed' if seen.crossed else 'came in turn'}")
+			if seen.trips_known > 1.4 or seen.trips > 1.9:
+				yield f"{seen.trips:.2f}, {seen.trips_known:.2f} round trips:\n{pair.logs()}"
+
+
+CASES = [fifty_links_make_no_queue_pair, messages_make_and_allocate_nothing,
+	 a_promotion_takes_one_round_trip]
 
 
 def main():

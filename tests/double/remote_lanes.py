@@ -33,12 +33,15 @@ class Namespaces:
 		for name in self.names:
 			ip("netns", "add", name)
 			ip("-n", name, "link", "set", "lo", "up")
+		self.connect()
+		return self
+
+	def connect(self):
 		ip("-n", self.names[0], "link", "add", "cable", "type", "veth", "peer", "name", "cable",
 		   "netns", self.names[1])
 		for name, address in zip(self.names, ADDRESSES):
 			ip("-n", name, "address", "add", address + "/24", "dev", "cable")
 			ip("-n", name, "link", "set", "cable", "up")
-		return self
 
 	def __exit__(self, *exc):
 		for name in self.names:
@@ -87,10 +90,11 @@ class Daemon(Private):
 
 
 class Pair:
-	"""Both hosts; @conf: text for both files of settings."""
+	"""Both hosts; @conf: text for both files of settings; @spaces: where they are."""
 
-	def __init__(self, build, conf="", make=Daemon, **settings):
+	def __init__(self, build, conf="", make=Daemon, spaces=Namespaces, **settings):
 		self.build = build
+		self.spaces = spaces
 		self.conf = conf
 		self.make = make # of a daemon
 		self.settings = settings
@@ -110,7 +114,7 @@ class Pair:
 		return manager
 
 	def open(self):
-		spaces = self.keep(Namespaces())
+		spaces = self.keep(self.spaces())
 		self.names = spaces.names
 		first = self.keep(Host())
 		self.hosts = [first, self.keep(Host(first))]
