@@ -257,17 +257,23 @@ static int admit(void *ctx, const struct link_hello *hello,
 
 /* --- time and life ---------------------------------------------------------------------------- */
 
-static void look_at_peer(struct link_peer *peer, uint64_t now_ns)
+static void look_for_link(struct link_peer *peer, uint64_t now_ns)
 {
-	link_group_tick(&peer->group, now_ns);
-	link_peer_look(peer, now_ns);
-	if (!peer->session || peer->up)
-		return;
+	links_wake(peer->links);
+	/* Who can't be sent anything loses its session, and may be freed. */
 	if (peer->ask.id && now_ns >= peer->ask.until_ns)
 		ask_failed(peer, "the other daemon does not answer");
 	else if (!peer->ask.id && now_ns >= peer->retry_at_ns)
 		begin_dial(peer, now_ns);
-	links_wake(peer->links);
+}
+
+static void look_at_peer(struct link_peer *peer, uint64_t now_ns)
+{
+	link_group_tick(&peer->group, now_ns);
+	if (!peer->session)
+		link_peer_look(peer, now_ns); /* it may be freed */
+	else if (!peer->up)
+		look_for_link(peer, now_ns);
 }
 
 static void on_timer(struct timer *timer)

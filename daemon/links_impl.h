@@ -182,7 +182,8 @@ json_t *lane_figures_json(const struct worker_lane_counts *counts);
 void links_session_up(void *ctx, struct peer_session *session);
 void links_session_down(void *ctx, struct peer_session *session);
 
-/* Look whether the session of @peer has been away for too long. Its link may end. */
+/* Look whether @peer, which has no session, has had none for too long. Its link may end, and it may
+ * be freed. */
 void link_peer_look(struct link_peer *peer, uint64_t now_ns);
 
 /* Free @peer if nothing refers to it. */

@@ -143,7 +143,7 @@ void link_peer_look(struct link_peer *peer, uint64_t now_ns)
 {
 	uint64_t lapse_ns = peer->links->server->conf.peer_lapse_ms * 1000000u;
 
-	if (peer->session || !peer->up)
+	if (!peer->up)
 		return;
 	links_wake(peer->links);
 	if (now_ns - peer->down_ns < lapse_ns) {

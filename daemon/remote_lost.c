@@ -179,7 +179,7 @@ static bool is_through(const struct server *server, const struct tcp_name *name,
 	       (end->last_epoch >= epoch || (end->dup >= 0 && end->next_epoch > epoch));
 }
 
-static void answer(struct link_peer *peer, enum peer_type type, const struct peer_lane_at *at,
+static void answer(struct peer_session *session, enum peer_type type, const struct peer_lane_at *at,
 		   uint64_t offset)
 {
 	struct peer_msg msg = {.type = type, .u.lane_at = *at};
@@ -187,30 +187,32 @@ static void answer(struct link_peer *peer, enum peer_type type, const struct pee
 	msg.u.lane_at.local = at->remote;
 	msg.u.lane_at.remote = at->local;
 	msg.u.lane_at.offset = offset;
-	if (peer->session)
-		peer_session_send(peer->session, &msg);
+	peer_session_send(session, &msg);
 }
 
 /* A lane that is not here, or no more. */
-static void answer_unknown(struct link_peer *peer, const struct peer_lane_at *at,
-			   const struct remote_key *key)
+static void answer_unknown(const struct server *server, struct peer_session *session,
+			   const struct peer_lane_at *at, const struct remote_key *key)
 {
 	const struct grave *grave = find_grave(key);
 
 	if (grave) {
-		answer(peer, PEER_LOST, at, grave->told);
-		answer(peer, PEER_REPLAYED, at, at->offset);
-	} else if (is_through(peer->links->server, &key->name, at->epoch)) {
-		answer(peer, PEER_REPLAYED, at, PEER_OFFSET_NONE);
+		answer(session, PEER_LOST, at, grave->told);
+		answer(session, PEER_REPLAYED, at, at->offset);
+	} else if (is_through(server, &key->name, at->epoch)) {
+		answer(session, PEER_REPLAYED, at, PEER_OFFSET_NONE);
 	}
 }
 
 void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 {
+	const struct server *server = peer->links->server;
 	const struct remote_key key = key_of(at);
+	/* It outlives a failure to send, unlike @peer. */
+	struct peer_session *session = peer->session;
 	struct remote_lane *lane;
 
-	if (!peer_session_may_speak(peer->session, &key.name))
+	if (!peer_session_may_speak(session, &key.name))
 		return;
 	lane = find_lane(&key);
 	if (lane && !lane->has_begun) {
@@ -218,7 +220,7 @@ void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 		lane = NULL;
 	}
 	if (!lane) {
-		answer_unknown(peer, at, &key);
+		answer_unknown(server, session, at, &key);
 		return;
 	}
 	/* It asks, and gets an answer if there is one: two that have none must not ask each other
