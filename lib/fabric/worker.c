@@ -91,8 +91,7 @@ static void sleep_on_it(struct worker *worker)
 
 /* --- turns ------------------------------------------------------------------------------------ */
 
-/* Whether anything was there to do. */
-static bool turn(struct worker *worker)
+bool worker_turn(struct worker *worker)
 {
 	bool any = false;
 
@@ -131,7 +130,7 @@ static void *worker_main(void *arg)
 	bool was_idle = false;
 
 	while (!has_ended(worker)) {
-		if (turn(worker)) {
+		if (worker_turn(worker)) {
 			busy_ns = worker->now_ns;
 			count_add(&worker->counts.spins_paid, was_idle ? 1 : 0);
 			was_idle = false;

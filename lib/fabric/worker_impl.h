@@ -200,6 +200,9 @@ static inline void worker_deadline(struct worker *worker, uint64_t ns)
 		worker->next_ns = ns;
 }
 
+/* worker.c: one turn; of the thread, or of a test that is it. Whether anything was there to do. */
+bool worker_turn(struct worker *worker);
+
 /* worker_mail.c. The thread's, but for mail_init() and mail_ask(). */
 void mail_init(struct worker_mail *mail, enum mail_kind kind);
 void mail_ask(struct worker *worker, struct worker_mail *mail, uint32_t what);
