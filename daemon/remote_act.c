@@ -87,6 +87,10 @@ static bool do_task(struct remote_lane *lane, enum remote_task task)
 	} else if (rc > 0) {
 		bell_ring(lane->bell);
 	}
+	/* At once: behind the next task our client may be through with the lane, and if we die then
+	 * nobody is left to say it. */
+	if (task == REMOTE_DO_RECORD)
+		remote_tell_noted(lane);
 	if (lane->r.sock < 0 && lane->worker && !lane->has_ended)
 		worker_lane_end(lane->worker);
 	return true;

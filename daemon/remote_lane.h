@@ -148,6 +148,9 @@ struct remote_lane *remote_find(const struct link_peer *peer, uint64_t own_id);
 /* --- remote_lost.c: what the daemons tell each other of lost lanes ------------------------------
  */
 
+/* Tell the other daemon, if what it has said of @lane is recorded. */
+void remote_tell_noted(struct remote_lane *lane);
+
 /* Tell the other daemon of @lane what it does not know yet. */
 void remote_tell_lost(struct remote_lane *lane);
 

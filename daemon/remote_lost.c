@@ -40,6 +40,10 @@
  * there is no session, one is wanted. What is decided stays: an offset that was certain once is
  * derived from words that nobody changes any more, by a successor as well.
  *
+ * One death can't be asked about: before the client of the daemon that died was told of the lane,
+ *so that it will never adopt it. Then our client has not begun either, since it has never seen the
+ * other one ready, and it may go on without an answer (remote_replay.c, never_met()).
+ *
  * "Of no interest" (PEER_OFFSET_NONE in REPLAYED) says that the sender's client is through with the
  * epoch. It was not before all bytes of ours had arrived: by their end (tx_end), or by an offset
  * that we had recorded before. So who has recorded nothing may take its client's end for that.
@@ -141,8 +145,7 @@ static bool is_agreed(const struct remote_lane *lane)
 	return lane->r.settled && (!lane->r.lost || remote_has_recorded(&lane->r));
 }
 
-/* Note what we were told, and say so. */
-static void tell_noted(struct remote_lane *lane)
+void remote_tell_noted(struct remote_lane *lane)
 {
 	if (lane->heard == PEER_OFFSET_NONE || (lane->r.lost && !remote_has_recorded(&lane->r)))
 		return;
@@ -155,7 +158,7 @@ void remote_tell_lost(struct remote_lane *lane)
 
 	if (!lane->has_ended)
 		return;
-	tell_noted(lane);
+	remote_tell_noted(lane);
 	offset = standing(lane);
 	if (lane->has_told && offset == lane->told && (is_agreed(lane) || now < lane->again_ns))
 		return;

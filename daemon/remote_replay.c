@@ -110,6 +110,16 @@ static bool through(const struct remote_end *end)
 	return replay_state(end, &next) && next == end_of(end);
 }
 
+/*
+ * Whether the other end was never seen on the lane. It may not know of it at all, if its daemon
+ * died before it told it, and then nobody there can answer; but nothing of our client's can be in
+ * the ring either, and so nothing has to be asked for.
+ */
+static bool never_met(const struct remote_end *end)
+{
+	return !word(&end->fed->ready) && !word(&end->half->tx_start);
+}
+
 static bool vouched(const struct remote_end *end)
 {
 	uint64_t said = word(&end->half->tx_end);
@@ -122,8 +132,10 @@ static bool may_vouch(const struct remote_end *end)
 {
 	if (!word(&end->half->tx_end) || vouched(end))
 		return false;
+	if (!word(&end->fed->lost))
+		return delivered(end);
 	/* Behind this the client may be through with the lane: see remote_has_recorded(). */
-	return word(&end->fed->lost) ? end->settled && through(end) : delivered(end);
+	return (end->settled || never_met(end)) && through(end);
 }
 
 static bool replay_is_due(const struct remote_end *end)
