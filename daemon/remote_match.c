@@ -281,8 +281,8 @@ static void on_refuse(struct link_peer *peer, const struct peer_refuse *refuse)
 		return;
 	}
 	lane->is_unwanted = true;
-	if (lane->worker && !lane->has_ended)
-		worker_lane_end(lane->worker);
+	if (lane->worker)
+		worker_lane_end_alone(lane->worker);
 }
 
 void remote_message(struct link_peer *peer, const struct peer_msg *msg)

@@ -271,6 +271,13 @@ int worker_lane_begin(struct worker_lane *lane, const struct worker_lane_setup *
  * nothing follows). */
 void worker_lane_end(struct worker_lane *lane);
 
+/*
+ * The same, and the peer daemon says that it never began its end: so nothing of it is awaited, nor
+ * would come. Also when it has ended already. As much as a peer that lies about it can do is to
+ * lose the link.
+ */
+void worker_lane_end_alone(struct worker_lane *lane);
+
 /* After lane_over(), or if it was never begun. NULL is ignored. Returns NULL. */
 struct worker_lane *worker_lane_free(struct worker_lane *lane);
 

@@ -43,7 +43,8 @@ _Static_assert(LINK_OWN_MAX_BYTES <= WORKER_SLOT_BYTES, "a message without bytes
 enum worker_ask {
 	ASK_BEGIN = 1 << 0, /* link: up */
 	ASK_END = 1 << 1,
-	ASK_STOP = 1 << 2, /* worker */
+	ASK_STOP = 1 << 2,  /* worker */
+	ASK_ALONE = 1 << 3, /* lane: end it, its peer never began */
 };
 
 /* What the thread tells of it; told in this order. */
@@ -239,6 +240,7 @@ bool links_have_bulk(const struct worker *worker);
 /* worker_lane.c */
 void lane_go(struct worker_lane *lane);
 void lane_end(struct worker_lane *lane, enum worker_end end, const char *why);
+void lane_end_alone(struct worker_lane *lane);
 void lane_lose(struct worker_lane *lane);
 void lane_news(struct worker_lane *lane, const struct link_news *news);
 void lane_breach(struct worker_lane *lane, const struct link_news *news);

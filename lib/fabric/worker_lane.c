@@ -60,6 +60,12 @@ void worker_lane_end(struct worker_lane *lane)
 		mail_ask(lane->link->worker, &lane->mail, ASK_END);
 }
 
+void worker_lane_end_alone(struct worker_lane *lane)
+{
+	if (lane->is_begun)
+		mail_ask(lane->link->worker, &lane->mail, ASK_ALONE);
+}
+
 struct worker_lane *worker_lane_free(struct worker_lane *lane)
 {
 	if (!lane)
@@ -267,11 +273,28 @@ void lane_end(struct worker_lane *lane, enum worker_end end, const char *why)
 	freeze(lane, end, why);
 	if (link->state != WORKER_LINK_UP)
 		return;
-	link_send_stop(&link->send, &lane->core);
+	/* One that waits may have no other end yet, which would miss this. */
+	if (!lane->is_waiting)
+		link_send_stop(&link->send, &lane->core);
 	lane->done_ns = link->worker->now_ns + WORKER_DONE_NS;
 	worker_deadline(link->worker, lane->done_ns);
 	list_push_back(&link->ending, &lane->ending);
 	link_touch(link);
+}
+
+/* It need not wait for the other end any more. */
+static void lane_is_heard(struct worker_lane *lane)
+{
+	if (TAKE(lane->is_waiting, false) && lane->is_ended)
+		link_send_stop(&lane->link->send, &lane->core);
+}
+
+void lane_end_alone(struct worker_lane *lane)
+{
+	lane_end(lane, WORKER_PEER_DONE, "the peer never began it");
+	lane_is_heard(lane);
+	lane->peer_is_done = true;
+	link_touch(lane->link);
 }
 
 void lane_lose(struct worker_lane *lane)
@@ -320,7 +343,7 @@ void lanes_over(struct worker_link *link)
 void lane_news(struct worker_lane *lane, const struct link_news *news)
 {
 	count_add(&lane->counts.received, 1);
-	lane->is_waiting = false;
+	lane_is_heard(lane);
 	if (!lane->is_ended) {
 		half_feed(lane, news);
 		if (news->words.set)
@@ -339,6 +362,7 @@ void lane_breach(struct worker_lane *lane, const struct link_news *news)
 {
 	if (!lane->is_ended)
 		count_add(&lane->link->counts.breaches, 1);
+	lane_is_heard(lane);
 	lane_end(lane, WORKER_PEER_BREACH, news->why);
 	/* Nothing that it says is listened to any more but that it writes no more; it may as well
 	 * never say so, and then the link is killed. */

@@ -82,6 +82,8 @@ static void take_lane(struct worker_lane *lane, uint32_t asked)
 		lane_go(lane);
 	if (asked & ASK_END)
 		lane_end(lane, WORKER_ASKED, "asked to");
+	if (asked & ASK_ALONE)
+		lane_end_alone(lane);
 }
 
 /* Take all that is in the box. Whether anything was. */

@@ -23,6 +23,33 @@ def ip(*args):
 	subprocess.run(["ip", *args], check=True, capture_output=True, text=True)
 
 
+# Connections one after the other, of one to eleven messages: many end while they get a lane.
+SHORT_PROGRAM = """
+import random, socket, sys, time
+role, address, port = sys.argv[1], sys.argv[2], int(sys.argv[3])
+if role == "listen":
+	listener = socket.create_server((address, port))
+	print("listens", flush=True)
+	while True:
+		sock = listener.accept()[0]
+		while data := sock.recv(100):
+			sock.sendall(data)
+		sock.close()
+chance, until, count = random.Random(1), time.monotonic() + 5, 0
+while time.monotonic() < until:
+	sock = socket.create_connection((address, port))
+	for i in range(chance.randrange(1, 12)):
+		sock.sendall(b"0123456789")
+		if len(sock.recv(10, socket.MSG_WAITALL)) != 10:
+			sys.exit("a short answer")
+		if chance.random() < 0.3:
+			time.sleep(chance.random() * 0.001)
+	sock.close()
+	count += 1
+print(count, flush=True)
+"""
+
+
 class Namespaces:
 	"""Two network namespaces with a cable between them."""
 
@@ -204,7 +231,29 @@ def links_are_lost_under_a_stream(build):
 			yield f"{lost} links were lost, {pair.lanes(0)} lanes made:\n{pair.logs()}"
 
 
-CASES = [a_stream_goes_over_a_lane, links_are_lost_under_a_stream]
+def connections_that_end_while_they_are_promoted_cost_no_link(build):
+	"""Whichever daemon goes first, which its UUID decides: a few of them see both."""
+	for _ in range(3):
+		with Pair(build) as pair:
+			pair.warm_up()
+			args = ("-c", SHORT_PROGRAM)
+			listener = pair.daemons[1].program(sys.executable, *args, "listen", ADDRESSES[1], PORT)
+			listener.stdout.readline()
+			caller = pair.daemons[0].program(sys.executable, *args, "connect", ADDRESSES[1], PORT)
+			out, errors = caller.communicate(timeout=30)
+			if caller.returncode or listener.poll() is not None:
+				yield f"a program ended: {errors}"
+			# As long as an end may be waited for.
+			time.sleep(2.5)
+			listener.kill()
+			listener.communicate()
+			lost = [line for line in pair.logs().splitlines() if "the link over" in line]
+			if lost or pair.lanes(0) < 20:
+				yield f"{out.strip()} connections, {pair.lanes(0)} lanes, lost: {lost}"
+
+
+CASES = [a_stream_goes_over_a_lane, links_are_lost_under_a_stream,
+	 connections_that_end_while_they_are_promoted_cost_no_link]
 
 
 def main():
