@@ -339,7 +339,7 @@ bool links_retire(struct links *links)
 
 bool links_have_lanes(const struct links *links)
 {
-	return links && !list_is_empty(&remote_lanes);
+	return links && remote_are_any_left(links->server);
 }
 
 struct links *links_stop(struct links *links)

@@ -48,6 +48,21 @@ static bool is_acknowledged(const struct remote_lane *lane)
 	return opt_value(end) && report->consumed.v == opt_value(end);
 }
 
+/*
+ * All of our client's bytes stand in the other daemon's half, which needs ours no more. That they
+ * are consumed is what our client waits for to be through with the lane; the message that said so
+ * may have been lost with the lane's end.
+ */
+static void finish_cons(struct remote_lane *lane)
+{
+	uint64_t end = opt_value(word(&lane->r.half->tx_end));
+
+	if (word(&lane->r.fed->cons) == end)
+		return;
+	atomic_store(&lane->r.fed->cons, end);
+	bell_ring(lane->bell);
+}
+
 /* What is known of the other daemon by now. */
 static void tell(struct remote_lane *lane)
 {
@@ -63,8 +78,10 @@ static void tell(struct remote_lane *lane)
 		return;
 	/* It has ended with both ends through, or it is lost. */
 	r->lost = !is_acknowledged(lane) || !word(&r->fed->tx_end);
-	if (!r->lost)
+	if (!r->lost) {
+		finish_cons(lane);
 		return;
+	}
 	if (lane->report.end == WORKER_LOST || lane->report.end == WORKER_PEER_BREACH)
 		remote_note_lost(lane);
 	log_debug("epoch %u, port %u: the lane is lost: %s (%s)", lane->epoch,
@@ -159,11 +176,13 @@ void remote_act(struct remote_lane *lane)
 		remote_act_soon(lane);
 }
 
-void remote_peer_lost(struct remote_lane *lane, uint64_t offset)
+void remote_peer_lost(struct remote_lane *lane, const struct link_peer *peer, uint64_t offset)
 {
 	if (lane->r.wanted == OPT_NONE && offset != PEER_OFFSET_NONE)
 		lane->r.wanted = opt_some(offset);
-	if (!lane->has_ended && lane->worker)
+	/* The daemon that we have the lane with ends it over the link, behind its last words, or
+	 * the link is lost. From a successor nothing comes any more. */
+	if (lane->peer != peer && !lane->has_ended && lane->worker)
 		worker_lane_end(lane->worker);
 	remote_act(lane);
 }

@@ -8,6 +8,10 @@
 #include "server.h"
 #include "session.h"
 
+/* How long a daemon that is about to end answers for lanes whose client is through: the other one
+ * may have to ask. Chosen: it has asked several times by then, if it is there. */
+#define ANSWERS_NS 500000000u
+
 void remote_hold(struct remote_lane *lane, struct end *end)
 {
 	end->remote = lane;
@@ -175,6 +179,20 @@ void remote_retire(void)
 		else if (lane->end)
 			ask_holders(lane, REASON_DAEMON_GONE);
 	}
+}
+
+bool remote_are_any_left(const struct server *server)
+{
+	struct list *node;
+
+	list_for_each (node, &remote_lanes) {
+		const struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->end || lane->r.sock >= 0 || !lane->has_ended ||
+		    loop_now(&server->loop) - lane->ended_ns < ANSWERS_NS)
+			return true;
+	}
+	return false;
 }
 
 void remote_lapse(const struct link_peer *peer)

@@ -103,6 +103,9 @@ void remote_start(struct links *links);
  * asked to go back to TCP. */
 void remote_retire(void);
 
+/* Whether the end of the daemon would do harm to a lane. */
+bool remote_are_any_left(const struct server *server);
+
 /* The session with @peer does not come back: its lanes are asked to go back to TCP over the link,
  * which works still. */
 void remote_lapse(const struct link_peer *peer);
@@ -192,9 +195,9 @@ void remote_act(struct remote_lane *lane);
 /* Look soon. */
 void remote_act_soon(struct remote_lane *lane);
 
-/* LOST of the other daemon, of a lane that has begun: its client wants the rest of ours over TCP
- * from @offset on, or that is not certain yet (PEER_OFFSET_NONE). It may be freed. */
-void remote_peer_lost(struct remote_lane *lane, uint64_t offset);
+/* LOST of @peer, of a lane that has begun: its client wants the rest of ours over TCP from @offset
+ * on, or that is not certain yet (PEER_OFFSET_NONE). It may be freed. */
+void remote_peer_lost(struct remote_lane *lane, const struct link_peer *peer, uint64_t offset);
 
 /* --- remote_life.c: how a lane is made and unmade ----------------------------------------------
  */

@@ -19,7 +19,7 @@
  *
  *	the lane here                  LOST, offset not certain      LOST with an offset
  *	not begun                      taken back: as if through     the same
- *	runs                           is ended, then as below       is ended, then as below
+ *	runs                           as below, when it has ended   as below, when it has ended
  *	ended, both ends through       LOST: all of it               REPLAYED
  *	lost, our client reads on      nothing yet                   recorded, REPLAYED
  *	lost, our client has stopped   LOST with its offset          recorded, REPLAYED
@@ -231,7 +231,7 @@ void remote_on_lost(struct link_peer *peer, const struct peer_lane_at *at)
 	if (at->offset == PEER_OFFSET_NONE && lane->told != PEER_OFFSET_NONE)
 		lane->has_told = false;
 	lane->heard = at->offset;
-	remote_peer_lost(lane, at->offset);
+	remote_peer_lost(lane, peer, at->offset);
 }
 
 void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at)
