@@ -7,12 +7,13 @@ usage: remote_deaths.py BUILD_DIR [--rounds N] [CASE]...
 import argparse
 import os
 import random
+import subprocess
 import sys
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from private import Failure
-from remote_lanes import Pair
+from remote_lanes import ADDRESSES, PORT, Pair
 from tap import Tap
 
 # Quick to come back, quick to be promoted again.
@@ -106,6 +107,28 @@ def a_daemon_is_told_to_end(build, rounds):
 			yield f"a lane outlived an end in order:\n{pair.logs()}"
 
 
+def many_streams_leave_at_once(build, rounds):
+	"""Each lane's last words arrive, so that none stands still and is waited for."""
+	with Pair(build, **SETTINGS) as pair:
+		pair.warm_up()
+		args = ("--bytes", f"{3 + rounds}M", "--rate", "1M", "--max-op", "8K")
+		programs = [pair.daemons[1].stream(*args, "listen", PORT + i, ADDRESSES[1]) for i in range(12)]
+		time.sleep(0.5)
+		programs += [pair.daemons[0].stream(*args, "connect", ADDRESSES[1], PORT + i) for i in range(12)]
+		yield from run_rounds(pair, rounds, lambda turn: stop(pair, *[(0,), (1,), (0, 1)][turn % 3]),
+				      programs)
+		for program in programs:
+			try:
+				out, errors = program.communicate(timeout=60)
+			except subprocess.TimeoutExpired:
+				program.kill()
+				out, errors = program.communicate()
+			if program.returncode:
+				yield f"a program ended with {program.returncode}: {errors}\n{out}\n{pair.logs()}"
+		if adoptions(pair) or "are left after" in pair.logs():
+			yield f"a lane outlived an end in order:\n{pair.logs()}"
+
+
 def daemons_die_at_any_moment(build, rounds):
 	"""Also while lanes are made, lost, adopted or left."""
 	prng = random.Random(build + str(time.time()) if rounds > 5 else 1)
@@ -183,6 +206,7 @@ if __name__ == "__main__":
 		the_other_is_killed,
 		both_are_killed,
 		a_daemon_is_told_to_end,
+		many_streams_leave_at_once,
 		daemons_die_at_any_moment,
 		a_key_is_revoked,
 	])
