@@ -119,6 +119,9 @@ static bool cq_poll(struct worker *worker, struct cq *cq)
 			cq_failed(worker, cq);
 		if (n <= 0)
 			break;
+		/* What the loop asked for before the peer could do this comes before it: a lane has
+		 * begun when a message for it is looked at, and when its link is lost. */
+		mail_take(worker);
 		count_add(&worker->counts.polled, (uint64_t)n);
 		any = true;
 		for (int j = 0; j < n; j++)
@@ -133,7 +136,8 @@ bool cqs_poll(struct worker *worker)
 {
 	bool any = false;
 
-	/* None is added or dropped meanwhile: links come by mail, and go in links_drain(). */
+	/* None is dropped meanwhile: links go in links_drain(). They come by mail, behind the last.
+	 */
 	for (uint32_t i = 0; i < worker->n_cqs; i++)
 		any |= cq_poll(worker, worker->cqs[i].cq);
 	return any;

@@ -45,6 +45,10 @@ void mail_ask(struct worker *worker, struct worker_mail *mail, uint32_t what)
 	lock(worker);
 	if (!mail->is_closed) {
 		mail->asked |= what;
+		/* The end of a link is behind the beginning of its lanes, also if nothing of either
+		 * has been taken yet. */
+		if (what & ASK_END)
+			list_unlink(&mail->inbox);
 		if (!list_is_linked(&mail->inbox))
 			list_push_back(&worker->inbox, &mail->inbox);
 		atomic_store(&worker->has_mail, true);
