@@ -68,7 +68,9 @@ static void session_free(struct session *session)
 	loop_remove(&session->process);
 	fd_close(session->sock.fd);
 	fd_close(session->process.fd);
-	fd_close(session->kick); /* last: who wakes by its hang-up finds the socket closed */
+	/* Last: who wakes by its hang-up, or sees the counter move, finds the socket closed. */
+	fd_close(session->kick);
+	board_post(&server->board, session->slot);
 	timer_clear(&server->loop.timers, &session->timer);
 	list_unlink(&session->doom.link);
 	list_unlink(&session->kicking.link);

@@ -50,6 +50,29 @@ TAP_CASE(mail_moves_the_counter_of_ones_own_slot)
 	CHECK(!notice_alive(page));
 }
 
+/* A program that never sleeps has nothing but the counter to learn of it by. */
+TAP_CASE(a_session_that_is_cut_off_moves_the_counter)
+{
+	static const char garbage[CTL_MAX_BYTES];
+	struct shuntd daemon;
+	struct notice_page *page = NULL;
+	uint32_t slot = 0;
+	char byte;
+	int sock;
+
+	REQUIRE(shuntd_start(&daemon, ""));
+	sock = shuntd_session_with_page(&daemon, &page, &slot);
+	REQUIRE(page);
+	await_mail(page, slot, 1); /* WELCOME */
+	CHECK_EQ(send(sock, garbage, sizeof(garbage), MSG_NOSIGNAL), (ssize_t)sizeof(garbage));
+	await_mail(page, slot, 2);
+	/* What it finds then is the end. */
+	CHECK_EQ(recv(sock, &byte, 1, MSG_DONTWAIT), 0);
+	CHECK(notice_alive(page));
+	fd_close(sock);
+	shuntd_stop(&daemon);
+}
+
 TAP_CASE(the_kernel_tells_of_a_killed_daemon)
 {
 	struct shuntd daemon;
