@@ -17,7 +17,8 @@
  * relayd: shuntd, with lanes between hosts only (relay.h).
  *
  * Its settings are shuntd's ($SHUNT_CONF, $SHUNT_RUNTIME_DIR), and in the environment RELAY_SEED,
- * RELAY_DELAY_MS, RELAY_LOSS_MS, RELAY_DEATH_MS, RELAY_DEBUG. SIGUSR1 loses every link.
+ * RELAY_DELAY_MS, RELAY_LOSS_MS, RELAY_DEATH_MS, RELAY_HALF_BEGUN, RELAY_DEBUG. SIGUSR1 loses every
+ * link.
  */
 
 static uint64_t number(const char *name, uint64_t preset)
@@ -52,6 +53,7 @@ static int serve(struct server *server, int listen_fd)
 		.delay_ms = number("RELAY_DELAY_MS", 1),
 		.loss_ms = number("RELAY_LOSS_MS", 0),
 		.death_ms = number("RELAY_DEATH_MS", 0),
+		.half_begun = number("RELAY_HALF_BEGUN", 0),
 	};
 	struct source source = {.fd = -1};
 	sigset_t set;

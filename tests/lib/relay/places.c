@@ -22,7 +22,7 @@ static struct host_end *place_of(const struct end *end)
 	return (struct host_end *)end->remote;
 }
 
-static void hold(struct host_end *place, struct end *end)
+void place_hold(struct host_end *place, struct end *end)
 {
 	end->remote = (struct remote_lane *)place;
 	end->last_epoch = place->lane->epoch;
@@ -70,7 +70,7 @@ static void on_ear(struct source *source, uint32_t events)
 	relay_wake(place);
 }
 
-static struct relay_lane *lane_new(struct server *server, uint32_t epoch, uint64_t ring_bytes)
+struct relay_lane *lane_new(struct server *server, uint32_t epoch, uint64_t ring_bytes)
 {
 	struct relay_lane *lane = calloc(1, sizeof(*lane));
 
@@ -146,8 +146,7 @@ bool lane_try_free(struct relay_lane *lane)
 	return true;
 }
 
-/* Map both halves of @place, whose descriptors are there. 0, or -errno. */
-static int map_halves(struct host_end *place, int half, int fed)
+int place_map(struct host_end *place, int half, int fed)
 {
 	uint64_t ring = place->lane->ring_bytes;
 	size_t bytes = half_bytes(ring);
@@ -166,8 +165,7 @@ static int map_halves(struct host_end *place, int half, int fed)
 	return own == MAP_FAILED || ours == MAP_FAILED ? -ENOMEM : 0;
 }
 
-/* Listen to @bell, which the client of @place will ring. */
-static int listen_to(struct host_end *place, int bell)
+int place_listen_to(struct host_end *place, int bell)
 {
 	int ear = bell_ear(bell);
 
@@ -196,7 +194,8 @@ static enum reason place_make(struct host_end *place, struct end *end)
 	place->ear_bell = bell_make();
 	place->r.syn_bias = facts.syn_bias;
 	if (place->half < 0 || place->fed < 0 || place->bell < 0 ||
-	    listen_to(place, place->ear_bell) < 0 || map_halves(place, place->half, place->fed) < 0)
+	    place_listen_to(place, place->ear_bell) < 0 ||
+	    place_map(place, place->half, place->fed) < 0)
 		return REASON_NO_DESCRIPTORS;
 	place->r.sock = sys_fcntl(end->dup, F_DUPFD_CLOEXEC, 0);
 	return place->r.sock < 0 ? REASON_NO_DESCRIPTORS : REASON_NONE;
@@ -260,7 +259,7 @@ static enum reason pair(struct server *server, struct end *a, struct end *b)
 		return reason;
 	}
 	for (unsigned int i = 0; i < 2; i++)
-		hold(&lane->places[i], ends[i]);
+		place_hold(&lane->places[i], ends[i]);
 	for (unsigned int i = 0; i < 2; i++)
 		send_pair(&lane->places[i], i);
 	return REASON_NONE;
@@ -304,6 +303,11 @@ static enum coupling_verdict mapped(struct end *end, uint32_t epoch)
 	if (place->half < 0 || memfd_seal_writers(place->half) < 0)
 		return COUPLING_WRONG;
 	place->mapped = true;
+	if (place_other(place)->mapped && relay.conf.half_begun) {
+		completed(place->lane);
+		relay_die_half_begun();
+		return COUPLING_OK;
+	}
 	session_send(end->session, &msg, &place->fed, 1);
 	fd_close(TAKE(place->half, -1));
 	fd_close(TAKE(place->fed, -1));
@@ -405,94 +409,11 @@ static void ask_demote(struct end *end, enum reason reason)
 	session_kick(end->session);
 }
 
-/* --- adoption --------------------------------------------------------------------------------- */
-
-/* The place that @name has on a lane of @epoch: one that kin holds, or a free one opposite the
- * other end. */
-static struct host_end *find_place(const struct tcp_name *name, uint32_t epoch)
-{
-	struct tcp_name mirror = tcp_name_mirror(name);
-	struct list *node;
-
-	list_for_each (node, &relay.lanes) {
-		struct relay_lane *lane = list_entry(node, struct relay_lane, link);
-
-		for (int i = 0; lane->epoch == epoch && i < 2; i++) {
-			struct host_end *place = &lane->places[i];
-
-			if (place->r.half && !memcmp(&place->name, name, sizeof(*name)))
-				return place;
-			if (!place->r.half && lane->places[!i].r.half &&
-			    !memcmp(&lane->places[!i].name, &mirror, sizeof(mirror)))
-				return place;
-		}
-	}
-	return NULL;
-}
-
-/* Whether the halves in @bag can be those of a lane; their ring size. */
-static bool check_halves(const struct fd_bag *bag, uint64_t *ret_ring_bytes)
-{
-	struct stat st;
-	uint64_t ring;
-
-	if (sys_fstat(bag->fds[1], &st) || st.st_size <= (off_t)HALF_CTL_BYTES)
-		return false;
-	ring = (uint64_t)st.st_size - HALF_CTL_BYTES;
-	*ret_ring_bytes = ring;
-	return ring_size_ok(ring) &&
-	       !memfd_check(bag->fds[1], half_bytes(ring), MEMFD_SEALS_SIZE) &&
-	       !memfd_check(bag->fds[2], half_bytes(ring), MEMFD_SEALS_SIZE) &&
-	       !bell_check(bag->fds[3]) && !bell_check(bag->fds[4]);
-}
-
-/* A lane of a predecessor's is lost, as its links are. */
-static enum reason adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag)
-{
-	struct host_end *place = find_place(&end->name, epoch);
-	AUTO_FD int sock = fd;
-	struct relay_lane *lane;
-	uint64_t ring;
-
-	if (!check_halves(bag, &ring))
-		return REASON_LANE_CORRUPT;
-	if (place && place->r.half) {
-		hold(place, end);
-		return REASON_NONE;
-	}
-	lane = place ? place->lane : lane_new(end->session->server, epoch, ring);
-	if (!lane)
-		return REASON_NO_MEMORY;
-	if (lane->ring_bytes != ring)
-		return REASON_LANE_CORRUPT;
-	if (!place)
-		place = &lane->places[0];
-	lane->complete = true;
-	lane->lost = true;
-	place->name = end->name;
-	place->rung = (struct wake_arms){0};
-	place->orphan_ns = 0;
-	place->bell = bell_copy(bag->fds[3]);
-	if (place->bell < 0 || listen_to(place, bag->fds[4]) < 0 ||
-	    map_halves(place, bag->fds[1], bag->fds[2]) < 0) {
-		place_release(place);
-		lane_try_free(lane);
-		return REASON_NO_DESCRIPTORS;
-	}
-	remote_words_read(place->r.half, &place->told);
-	place->r.shut = tcp_syn_bias(sock, &place->r.syn_bias) == -ESHUTDOWN;
-	place->r.sock = TAKE(sock, -1);
-	hold(place, end);
-	relay_wake(place);
-	relay_act(lane);
-	return REASON_NONE;
-}
-
 const struct remote_ops relay_ops = {
 	.pair = pair,
 	.mapped = mapped,
 	.drained = drained,
 	.leave = leave,
 	.ask_demote = ask_demote,
-	.adopt = adopt,
+	.adopt = relay_adopt,
 };

@@ -295,9 +295,25 @@ void relay_fate(struct relay_lane *lane)
 		set_timer(&lane->fate, about(relay.conf.loss_ms));
 }
 
-/* The daemon of one host dies and comes back: a client loses its session, and all its lanes theirs.
- */
-static void on_death(struct timer *timer)
+/* The client that has mapped its half and was not told that its lane is complete. */
+static struct session *half_begun(void)
+{
+	struct list *node;
+
+	list_for_each (node, &relay.lanes) {
+		struct relay_lane *lane = list_entry(node, struct relay_lane, link);
+
+		for (int i = 0; i < 2; i++) {
+			struct host_end *place = &lane->places[i];
+
+			if (lane->complete && place->end && place->fed >= 0)
+				return place->end->session;
+		}
+	}
+	return NULL;
+}
+
+static struct session *any_client(void)
 {
 	uint64_t skip = prng_below(&relay.prng, relay.server->session_count + 1u);
 	struct list *s;
@@ -305,8 +321,21 @@ static void on_death(struct timer *timer)
 	list_for_each (s, &relay.server->sessions) {
 		struct session *session = list_entry(s, struct session, link);
 
-		if (session->phase != SESSION_CLIENT || skip--)
-			continue;
+		if (session->phase == SESSION_CLIENT && !skip--)
+			return session;
+	}
+	return NULL;
+}
+
+/* The daemon of one host dies and comes back: a client loses its session, and all its lanes theirs.
+ */
+static void on_death(struct timer *timer)
+{
+	struct session *session = half_begun();
+
+	if (!session)
+		session = any_client();
+	if (session) {
 		relay.dying = true;
 		while (!list_is_empty(&session->ends)) {
 			struct end *end = list_entry(list_first(&session->ends), struct end, link);
@@ -316,9 +345,16 @@ static void on_death(struct timer *timer)
 		relay.dying = false;
 		relay.deaths++;
 		session_cut(session, "the daemon of its host dies");
-		break;
 	}
-	set_timer(timer, about(relay.conf.death_ms));
+	if (relay.conf.death_ms)
+		set_timer(timer, about(relay.conf.death_ms));
+}
+
+void relay_die_half_begun(void)
+{
+	relay.conf.half_begun = false;
+	timer_clear(&relay.server->loop.timers, &relay.death);
+	set_timer(&relay.death, 0);
 }
 
 void relay_stop(void)

@@ -9,6 +9,7 @@
 #include "core/wake.h"
 #include "end.h"
 #include "loop.h"
+#include "os/fd.h"
 #include "remote_replay.h"
 #include "server.h"
 
@@ -26,6 +27,8 @@ struct relay_conf {
 	uint64_t delay_ms; /* longest time that words are on their way, and that a daemon thinks */
 	uint64_t loss_ms;  /* a link lasts about so long; 0: for ever */
 	uint64_t death_ms; /* one host's daemon dies about so often; 0: never */
+	bool half_begun;   /* of the first lane that is complete one host's daemon dies before it
+			    * has told its client so */
 };
 
 struct relay_lane;
@@ -91,6 +94,9 @@ void relay_lose(struct relay_lane *lane);
 /* Do what is due at @place at once, until there is nothing more. */
 void relay_settle(struct host_end *place);
 
+/* A host's daemon is to die that has not told its client that its lane is complete. */
+void relay_die_half_begun(void);
+
 /* Start what happens to a lane by itself. */
 void relay_fate(struct relay_lane *lane);
 
@@ -100,6 +106,18 @@ static inline struct host_end *place_other(struct host_end *place)
 }
 
 /* --- places.c: how lanes come and go ---------------------------------------------------------- */
+
+/* A lane without halves, of nobody yet. NULL: no memory. */
+struct relay_lane *lane_new(struct server *server, uint32_t epoch, uint64_t ring_bytes);
+
+/* Map both halves of @place, whose descriptors are there. 0, or -errno. */
+int place_map(struct host_end *place, int half, int fed);
+
+/* Listen to @bell, which the client of @place will ring. A descriptor, or -errno. */
+int place_listen_to(struct host_end *place, int bell);
+
+/* @end holds @place, perhaps with others. */
+void place_hold(struct host_end *place, struct end *end);
 
 /* The daemon of @place's host forgets what it has: unmapped and closed. */
 void place_release(struct host_end *place);
@@ -111,3 +129,8 @@ void lane_free(struct relay_lane *lane);
 bool lane_try_free(struct relay_lane *lane);
 
 extern const struct remote_ops relay_ops;
+
+/* --- adopt.c: lanes of a predecessor ---------------------------------------------------------- */
+
+/* For struct remote_ops. A lane of a predecessor's is lost, as its links are. */
+enum reason relay_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
