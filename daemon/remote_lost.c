@@ -41,8 +41,9 @@
  * derived from words that nobody changes any more, by a successor as well.
  *
  * One death can't be asked about: before the client of the daemon that died was told of the lane,
- *so that it will never adopt it. Then our client has not begun either, since it has never seen the
- * other one ready, and it may go on without an answer (remote_replay.c, never_met()).
+ * so that it will never adopt it. Our client has not begun then either, since it has never seen the
+ * other one ready, and uses TCP without an answer; but it is not through with the lane before there
+ * is one, since the other end may have begun all the same, and its words are lost.
  *
  * "Of no interest" (PEER_OFFSET_NONE in REPLAYED) says that the sender's client is through with the
  * epoch. It was not before all bytes of ours had arrived: by their end (tx_end), or by an offset

@@ -110,16 +110,6 @@ static bool through(const struct remote_end *end)
 	return replay_state(end, &next) && next == end_of(end);
 }
 
-/*
- * Whether the other end was never seen on the lane. It may not know of it at all, if its daemon
- * died before it told it, and then nobody there can answer; but nothing of our client's can be in
- * the ring either, and so nothing has to be asked for.
- */
-static bool never_met(const struct remote_end *end)
-{
-	return !word(&end->fed->ready) && !word(&end->half->tx_start);
-}
-
 static bool vouched(const struct remote_end *end)
 {
 	uint64_t said = word(&end->half->tx_end);
@@ -132,10 +122,7 @@ static bool may_vouch(const struct remote_end *end)
 {
 	if (!word(&end->half->tx_end) || vouched(end))
 		return false;
-	if (!word(&end->fed->lost))
-		return delivered(end);
-	/* Behind this the client may be through with the lane: see remote_has_recorded(). */
-	return (end->settled || never_met(end)) && through(end);
+	return word(&end->fed->lost) ? through(end) : delivered(end);
 }
 
 static bool replay_is_due(const struct remote_end *end)
@@ -171,6 +158,8 @@ enum remote_task remote_next(const struct remote_end *end)
 		return REMOTE_DO_FREEZE;
 	if (end->lost && end->wanted != OPT_NONE && !remote_has_recorded(end))
 		return REMOTE_DO_RECORD;
+	if (end->lost && end->settled && !word(&fed->settled))
+		return REMOTE_DO_SETTLE;
 	if (end->sock < 0)
 		return REMOTE_DO_NOTHING;
 	if (!end->lost && word(&half->rx_stop) && !word(&half->rx_resume))
@@ -269,6 +258,9 @@ int remote_do(struct remote_end *end, enum remote_task task)
 	case REMOTE_DO_RECORD:
 		atomic_store(&end->fed->wanted, end->wanted);
 		return 0;
+	case REMOTE_DO_SETTLE:
+		own_announce(end->fed, &end->fed->settled, 1);
+		return 1;
 	case REMOTE_DO_REPLAY:
 		return replay(end);
 	case REMOTE_DO_VOUCH:

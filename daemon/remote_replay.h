@@ -42,6 +42,7 @@ enum remote_task {
 	REMOTE_DO_NOTHING,
 	REMOTE_DO_FREEZE,    /* lost: no byte is added to the half any more */
 	REMOTE_DO_RECORD,    /* keep what the other daemon wants, for a successor */
+	REMOTE_DO_SETTLE,    /* tell the client that it may be through with the lane */
 	REMOTE_DO_HAND_OVER, /* the client wants the rest on TCP: lose the lane. The caller's to do
 			      */
 	REMOTE_DO_REPLAY,    /* send some bytes, as many as TCP takes */
@@ -69,7 +70,9 @@ int remote_do(struct remote_end *end, enum remote_task task);
 bool remote_reached(const struct remote_end *end, uint64_t *ret_offset);
 
 /* Whether we have recorded what the other daemon wants: its `settled`. Before that its client must
- * not be through with the lane, for nobody could tell us again. */
+ * not be through with the lane, for nobody could tell us again. It may use TCP all the same as soon
+ * as its own bytes are through: the other client may be one that never got the lane, and asks for
+ * no other, and then nobody ever settles. */
 bool remote_has_recorded(const struct remote_end *end);
 
 /* Whether we could replay our client's bytes still: what the other daemon asks before it freezes.

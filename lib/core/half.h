@@ -46,7 +46,7 @@ struct half_ctl {
 	_Atomic uint64_t rx_stop;  /* opt ring offset from which the owner wants TCP */
 	_Atomic uint64_t stop_ack; /* opt ring offset at which TCP goes on: the peer's rx_stop */
 
-	/* Line 8: rarer state words, covered by state_seq too. */
+	/* Line 8 and 9: rarer state words, covered by state_seq too. */
 	alignas(2 * HALF_LINE_BYTES) _Atomic uint64_t closing; /* 1: the last holder closes */
 	_Atomic uint64_t rx_resume;   /* enum half_resume: rx_stop is taken back */
 	_Atomic uint64_t shut;	      /* 1: a FIN of this side's own will follows */
@@ -55,8 +55,10 @@ struct half_ctl {
 	_Atomic uint64_t epoch;	      /* epoch that this half serves, set before ready */
 	_Atomic uint64_t replay_at;   /* opt TCP count at which the replay began… */
 	_Atomic uint64_t replay_from; /* opt ring offset that it began with; set after replay_at */
+	alignas(HALF_LINE_BYTES) _Atomic uint64_t settled; /* 1: of a lost lane the other daemon has
+							    * noted all that it needs of this end */
 
-	/* Line 9: between daemons alone. */
+	/* … and between daemons alone. */
 	_Atomic uint64_t wanted; /* opt ring offset from which the other daemon wants a replay */
 	_Atomic uint64_t lane;	 /* what the daemons call the lane, for their successors */
 };

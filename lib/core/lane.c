@@ -66,8 +66,12 @@ int lane_is_done(struct lane *lane)
 		return 0;
 	if (tx->lost || lane->remote) {
 		rc = lane_tx_replayed(lane);
-		if (rc <= 0 || tx->lost)
+		if (rc <= 0)
 			return rc;
+		/* Who is through lets go of the halves, and nobody could tell any more what the
+		 * other daemon, or a successor of it, has yet to learn from them. */
+		if (tx->lost)
+			return atomic_load(&lane->peer->settled) != 0;
 	}
 	if (peer_refresh_cons(lane))
 		return -EBADMSG;

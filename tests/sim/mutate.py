@@ -100,6 +100,7 @@ class Builder:
         out = self.scratch / mutation.name
         shutil.copytree(self.root / "lib/core", out / "lib/core")
         shutil.copytree(self.root / "lib/base", out / "lib/base")
+        shutil.copytree(self.root / "tests/sim", out / "tests/sim")
         for file, old, new in mutation.edits:
             path = out / file
             path.write_text(mutate(path.read_text(), old, new))

@@ -189,6 +189,9 @@ static void host_die(unsigned int side)
 	cover(COVER_HOST_DEATH);
 	host_tasks[side]->state = TASK_DEAD;
 	remote.host[side].alive = false;
+	remote.host[side].knows = false;
+	remote.host[side].wanted = OPT_NONE;
+	remote.host[side].settled = false;
 	remote_lose();
 	if (remote.host[side].holds) {
 		remote.host[side].holds = false;
@@ -211,6 +214,7 @@ static void host_return(unsigned int side)
 		return;
 	kernel.sock[side].holders++;
 	remote.host[side].holds = true;
+	remote.host[side].knows = true;
 }
 
 static bool epoch_there(void *arg)
@@ -269,5 +273,8 @@ void remote_pair(void)
 		relays[s].rung = (struct wake_arms){0};
 		kernel.sock[s].holders++;
 		remote.host[s].holds = true;
+		remote.host[s].knows = true;
+		remote.host[s].wanted = OPT_NONE;
+		remote.host[s].settled = false;
 	}
 }

@@ -14,9 +14,13 @@
  * A hand-over is a loss, too: at the offset at which the reader has stopped.
  */
 
+/* What a daemon knows beside the halves is lost with it; the other one tells it again. */
 struct host {
 	bool alive;
-	bool holds; /* a duplicate of the socket */
+	bool holds;	 /* a duplicate of the socket */
+	bool knows;	 /* the lane of this epoch: has its halves */
+	uint64_t wanted; /* opt ring offset from which the other daemon wants its client's bytes */
+	bool settled;	 /* the other daemon has recorded the same, or its client is through */
 };
 
 struct remote {
@@ -39,6 +43,10 @@ void remote_lose(void);
 enum host_task {
 	HOST_NOTHING,
 	HOST_FREEZE,
+	HOST_TELL,	 /* the other daemon, how far the own client came */
+	HOST_TELL_NOTED, /* … that what it wants is recorded */
+	HOST_RECORD,
+	HOST_SETTLE, /* the client may be through with the lane */
 	HOST_HAND_OVER,
 	HOST_REPLAY,
 	HOST_VOUCH,

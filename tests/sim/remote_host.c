@@ -42,7 +42,7 @@ static bool reached(unsigned int side, uint64_t *ret_offset)
 	bool alive = side_is_alive(&sides[!side]);
 	uint64_t resume = word(&reader->rx_resume), at;
 
-	if (!remote.host[!side].alive || !word(&fed->lost) || !word(&fed->stop_ack))
+	if (!remote.host[!side].knows || !word(&fed->lost) || !word(&fed->stop_ack))
 		return false;
 	if (resume == RESUME_ASKED && alive)
 		return false;
@@ -66,7 +66,6 @@ static bool replay_state(unsigned int side, uint64_t *ret_next)
 {
 	struct half_ctl *fed = fed_half(side);
 	struct ring_off next;
-	uint64_t from;
 
 	if (!word(&fed->lost) || !word(&client_half(side)->tx_start))
 		return false;
@@ -76,10 +75,8 @@ static bool replay_state(unsigned int side, uint64_t *ret_next)
 		*ret_next = next.v;
 		return true;
 	}
-	if (!reached(side, &from))
-		return false;
-	*ret_next = from;
-	return true;
+	*ret_next = opt_value(word(&fed->wanted));
+	return word(&fed->wanted) != OPT_NONE;
 }
 
 /* Whether all that @side has said or will ever say has come to the other daemon. */
@@ -119,10 +116,73 @@ static bool may_vouch(unsigned int side)
 	return delivered(side);
 }
 
+/* The client of @side is on TCP, and its daemon knows no more of the lane than that. */
+static bool is_through(unsigned int side)
+{
+	return !remote.host[side].knows && side_is_alive(&sides[side]) &&
+	       sides[side].drained == daemons.epochs;
+}
+
+/* What the daemon of the other end has yet to hear from that of @side, if it has the lane. */
+static bool is_owed(unsigned int side)
+{
+	const struct host *other = &remote.host[!side];
+	uint64_t at;
+
+	if (!other->alive || !other->knows || !remote.lost || other->wanted != OPT_NONE)
+		return false;
+	return is_through(side) || reached(!side, &at);
+}
+
+/* Whether it has yet to hear that what it wants is recorded, or that nothing has to be. */
+static bool is_owed_answer(unsigned int side)
+{
+	const struct host *other = &remote.host[!side];
+
+	if (!other->alive || !other->knows || !remote.lost || other->settled)
+		return false;
+	if (remote.host[side].knows)
+		return word(&fed_half(side)->wanted) != OPT_NONE || !remote.host[side].holds;
+	return is_through(side);
+}
+
+/* Who has drained it has all bytes: to their end, or from an offset that was recorded before. */
+static void tell(unsigned int side)
+{
+	uint64_t at = word(&fed_half(!side)->wanted);
+
+	if (!is_through(side)) {
+		if (!reached(!side, &at))
+			return;
+		at = opt_some(at);
+	} else if (at == OPT_NONE) {
+		at = opt_some(end_of(!side));
+	}
+	remote.host[!side].wanted = at;
+}
+
+/* What a daemon tells or notes of a lost lane; HOST_NOTHING: nothing. */
+static enum host_task next_word(unsigned int side)
+{
+	const struct host *host = &remote.host[side];
+	struct half_ctl *fed = fed_half(side);
+
+	if (is_owed(side))
+		return HOST_TELL;
+	if (is_owed_answer(side))
+		return HOST_TELL_NOTED;
+	if (!host->knows || !remote.lost)
+		return HOST_NOTHING;
+	if (host->wanted != OPT_NONE && !word(&fed->wanted))
+		return HOST_RECORD;
+	return host->settled && !word(&fed->settled) ? HOST_SETTLE : HOST_NOTHING;
+}
+
 enum host_task host_next(unsigned int side)
 {
 	const struct host *host = &remote.host[side];
 	struct half_ctl *half, *fed;
+	enum host_task task;
 	uint64_t next;
 	bool gone;
 
@@ -131,8 +191,11 @@ enum host_task host_next(unsigned int side)
 	half = client_half(side);
 	fed = fed_half(side);
 	gone = !side_is_alive(&sides[side]);
-	if (remote.lost && (!word(&fed->lost) || !word(&fed->stop_ack)))
+	if (host->knows && remote.lost && (!word(&fed->lost) || !word(&fed->stop_ack)))
 		return HOST_FREEZE;
+	task = next_word(side);
+	if (task != HOST_NOTHING)
+		return task;
 	if (!host->holds)
 		return HOST_NOTHING;
 	if (!remote.lost && word(&half->rx_stop) && !word(&half->rx_resume))
@@ -155,33 +218,30 @@ static void freeze(unsigned int side)
 {
 	struct half_ctl *half = client_half(side), *fed = fed_half(side);
 	uint64_t stop = word(&half->rx_stop);
+	/* As long as the sender's end is not here, its daemon has not vouched for its bytes. */
+	bool can_replay = !word(&fed->tx_end);
 
 	own_announce(fed, &fed->lost, 1);
 	sim_step();
 	if (!word(&fed->tx_end))
 		own_announce(fed, &fed->tx_end, opt_some(word(&fed->prod)));
 	sim_step();
-	/* Only if the sender's daemon can still replay: as a whole, since it is asked. */
-	sched.whole = true;
-	if (!stop || word(&half->rx_resume) || vouched(!side) || !remote.host[!side].holds)
+	if (!stop || word(&half->rx_resume) || !can_replay)
 		stop = word(&fed->tx_end);
 	own_announce(fed, &fed->stop_ack, stop);
-	sched.whole = false;
 	side_ring(&sides[side]);
 }
 
 static void replay(unsigned int side)
 {
 	struct half_ctl *half = client_half(side), *fed = fed_half(side);
-	uint64_t from, size = remote_epoch()->ring_bytes[side];
+	uint64_t from = word(&fed->wanted), size = remote_epoch()->ring_bytes[side];
 	struct ring_off next;
 	struct ring_spans spans;
 
 	if (!word(&fed->replay_from)) {
-		if (!reached(side, &from))
-			return;
-		replay_begin(fed, ring_off(from), kernel_written(side));
-		sim_trace("the daemon of side %u replays from %lu", side, from);
+		replay_begin(fed, ring_off(opt_value(from)), kernel_written(side));
+		sim_trace("the daemon of side %u replays from %lu", side, opt_value(from));
 		cover(COVER_REPLAY);
 		return;
 	}
@@ -215,6 +275,21 @@ void host_do(unsigned int side, enum host_task what)
 	switch (what) {
 	case HOST_FREEZE:
 		freeze(side);
+		break;
+	case HOST_TELL:
+		tell(side);
+		break;
+	case HOST_TELL_NOTED:
+		remote.host[!side].settled = true;
+		break;
+	case HOST_RECORD:
+		atomic_store(&fed->wanted, remote.host[side].wanted);
+		break;
+	case HOST_SETTLE:
+		sched.whole = true;
+		own_announce(fed, &fed->settled, 1);
+		sched.whole = false;
+		side_ring(&sides[side]);
 		break;
 	case HOST_HAND_OVER:
 		remote_lose();
