@@ -323,9 +323,15 @@ static void on_unpair(struct sock *sock, const struct ctl_unpair *unpair)
 	}
 	lock_both(sock);
 	if (sock->lane.peer && !atomic_load(&sock->lane.peer->ready) &&
-	    stage_on_lane(sock_stage(sock)) && promote_unmap(sock)) {
-		sock_apply(sock, CONN_EV_DRAIN, unpair->reason);
-		failed(sock, 0);
+	    stage_on_lane(sock_stage(sock))) {
+		/* No daemon will ever vouch for it: TCP goes on, with a FIN that waited. */
+		remote_tx_over(sock);
+		sock->lane.remote = false;
+		bell_ring(sock->bell_own);
+		if (promote_unmap(sock)) {
+			sock_apply(sock, CONN_EV_DRAIN, unpair->reason);
+			failed(sock, 0);
+		}
 	}
 	unlock_both(sock);
 }
