@@ -7,10 +7,12 @@ usage: between.py BUILD_DIR [CASE…]
 """
 import argparse
 import os
+import queue
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
@@ -20,6 +22,7 @@ from tap import Tap
 # Less than a ring, so that a write of it does not wait for anybody.
 BYTES = 100000
 WAIT_S = 20
+ANSWER_S = 10
 
 # Both ends say something until their connection is on a lane, and then do what they are told: they
 # read a line each from standard input, and tell what came of it.
@@ -32,7 +35,7 @@ if role == "server":
 	sock = listener.accept()[0]
 else:
 	sock = socket.create_connection(("127.0.0.1", port))
-for i in range(100):
+for i in range(int(sys.argv[3])):
 	sock.sendall(b"x")
 	sock.recv(1, socket.MSG_WAITALL)
 	time.sleep(0.002)
@@ -53,6 +56,9 @@ for line in sys.stdin:
 		except OSError as error:
 			end = type(error).__name__
 		print(f"received {got} {end}", flush=True)
+	elif word == "shut":
+		sock.shutdown(socket.SHUT_WR)
+		print("shut", flush=True)
 	elif word == "exit":
 		os._exit(0)
 """
@@ -61,17 +67,28 @@ for line in sys.stdin:
 class End:
 	"""A program at one end of the connection."""
 
-	def __init__(self, private, role, port):
+	def __init__(self, private, role, port, rounds=100):
 		env = dict(private.env, LD_PRELOAD=private.preload())
-		self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, role, str(port)], env=env,
-						stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+		self.process = subprocess.Popen([sys.executable, "-c", PROGRAM, role, str(port), str(rounds)],
+						env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+						text=True)
+		self.lines = queue.Queue()
+		threading.Thread(target=self._read, daemon=True).start()
+
+	def _read(self):
+		for line in self.process.stdout:
+			self.lines.put(line.strip())
+		self.lines.put("ended")
 
 	def tell(self, text):
 		self.process.stdin.write(text + "\n")
 		self.process.stdin.flush()
 
 	def answer(self):
-		return self.process.stdout.readline().strip()
+		try:
+			return self.lines.get(timeout=ANSWER_S)
+		except queue.Empty:
+			return "nothing"
 
 	def kill(self):
 		self.process.kill()
@@ -172,8 +189,58 @@ def daemon_gone_for_good(private):
 	return found
 
 
+def daemon_dies_before_it_tells(private):
+	"""One end is on a lane of which the other never hears, and for which it asks no more."""
+	port = free_port()
+	server = End(private, "server", port)
+	server.answer()
+	client = End(private, "client", port)
+	found = expect([server.answer(), client.answer()], [["runs", "runs"]])
+	time.sleep(2 * LIMITS_S[daemon_dies_before_it_tells])
+	for first, second in ((server, client), (client, server)):
+		first.tell(f"send {BYTES}\nshut 0")
+		found += expect([first.answer(), first.answer()], [["sent", "shut"]])
+		second.tell("receive 0")
+		found += expect(second.answer(), [f"received {BYTES} eof"])
+	if "the daemon of its host dies" not in private.log_text():
+		found.append("no daemon has died")
+	return found
+
+
+def ready(private, end, states):
+	"""Have @end send single bytes until the daemon knows its side in one of @states; how many."""
+	for sent in range(1000):
+		if any(found["pid"] == end.process.pid and found["state"] in states
+		       for found in private.ask("ss")["connections"]):
+			return sent
+		end.tell("send 1")
+		end.answer()
+		time.sleep(0.01)
+	raise AssertionError(f"not {states}")
+
+
+def shut_before_the_other_end_is_there(private):
+	"""One end has its part of a lane, and shuts its direction; then the other end does not come."""
+	port = free_port()
+	server = End(private, "server", port, 0)
+	server.answer()
+	client = End(private, "client", port, 0)
+	found = expect([server.answer(), client.answer()], [["runs", "runs"]])
+	there = ready(private, server, ["registered"])
+	here = ready(private, client, ["ring", "mapped"])
+	for end in (client, server):
+		end.tell("shut 0")
+		end.answer()
+		end.tell("receive 0")
+	return found + expect([server.answer(), client.answer()],
+			      [[f"received {here} eof", f"received {there} eof"]])
+
+
+LIMITS_S = {daemon_gone_for_good: 1, daemon_dies_before_it_tells: 1}
+SETTINGS = {daemon_dies_before_it_tells: {"half_begun": 1}}
+
 CASES = (exit_behind_a_write, killed_behind_a_write, lost_link_and_exit, program_and_daemon_killed,
-	 daemon_killed_and_started, daemon_gone_for_good)
+	 daemon_killed_and_started, daemon_gone_for_good, daemon_dies_before_it_tells, shut_before_the_other_end_is_there)
 
 
 def main():
@@ -186,9 +253,9 @@ def main():
 	for case in CASES:
 		if args.cases and case.__name__ not in args.cases:
 			continue
-		limit_s = 1 if case is daemon_gone_for_good else 30
-		with Private(args.build, relay={"delay_ms": 1}, promote_after=1, backoff_min_ms=60000,
-			     backoff_max_ms=60000, resume_timeout_s=limit_s) as private:
+		relay = dict(SETTINGS.get(case, {}), delay_ms=1)
+		with Private(args.build, relay=relay, promote_after=1, backoff_min_ms=60000,
+			     backoff_max_ms=60000, resume_timeout_s=LIMITS_S.get(case, 30)) as private:
 			try:
 				found = case(private)
 			except (AssertionError, OSError, ValueError) as error:

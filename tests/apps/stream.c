@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -29,6 +30,9 @@
 /* How far ahead of its rate a sender gets before it sleeps. Chosen: full speed in bursts of this
  * length, so that rings fill up and run empty, too. */
 #define BURST_NS 5000000u
+
+/* Between two looks at a connection that is held. Chosen: far below what its other end waits. */
+#define HOLD_LOOK_MS 20
 
 /* Exit statuses, beside 0. */
 #define EXIT_WRONG 1   /* a wrong byte, or an error of a call */
@@ -62,7 +66,8 @@ static const char help[] =
 	"  --seed N          of sizes, kinds of calls and pattern; the same on both ends (1)\n"
 	"  --native          through the native API instead of socket calls\n"
 	"  --simple          send and recv only\n"
-	"  --hold            when done, do not close before end of file on standard input\n"
+	"  --hold            when done, do not close before end of file on standard input, and\n"
+	"                    look at the connection now and then\n"
 	"  --timeout S       give up after so many seconds and say where (300)\n"
 	"\n"
 	"Prints one line of JSON per process. Exit status: 0 all bytes right, 1 not, 2 wrong "
@@ -318,6 +323,22 @@ static bool join_in_time(pthread_t threads[2], struct direction dirs[2], uint64_
 	return false;
 }
 
+/*
+ * Until the end of standard input, look at the connection now and then, as a program with an event
+ * loop would: a lane whose daemon has died can be brought to the next one by its own program alone,
+ * and the other end may still wait for what was written last.
+ */
+static void hold(struct stream_io *io)
+{
+	struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};
+	char byte;
+
+	do {
+		while (poll(&input, 1, HOLD_LOOK_MS) == 0)
+			stream_io_look(io);
+	} while (read(STDIN_FILENO, &byte, 1) > 0);
+}
+
 static int run(const struct options *options, int fd, int role)
 {
 	struct stream_io io;
@@ -348,8 +369,8 @@ static int run(const struct options *options, int fd, int role)
 		_exit(EXIT_TIMEOUT);
 	}
 	print_result(stdout, dirs, begin_ns);
-	while (options->hold && getchar() != EOF)
-		;
+	if (options->hold)
+		hold(&io);
 	if (dirs[0].failed || dirs[1].failed)
 		_exit(EXIT_WRONG); /* the other thread may still be at it */
 	return stream_io_close(&io) < 0 ? EXIT_WRONG : EXIT_SUCCESS;

@@ -192,6 +192,16 @@ ssize_t stream_io_consume(struct stream_io *io, uint64_t offset, size_t len, str
 	return io->native && !io->simple ? native_consume(io, offset, len, check, ctx) : -EAGAIN;
 }
 
+void stream_io_look(struct stream_io *io)
+{
+	char byte;
+
+	if (io->native)
+		shunt_recv(io->native, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+	else
+		recv(io->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+}
+
 int stream_io_finish(struct stream_io *io)
 {
 	if (io->native)

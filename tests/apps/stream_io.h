@@ -55,6 +55,9 @@ ssize_t stream_io_produce(struct stream_io *io, uint64_t offset, size_t len, str
 ssize_t stream_io_consume(struct stream_io *io, uint64_t offset, size_t len, stream_check_fn *check,
 			  void *ctx);
 
+/* Look at the connection without taking anything from it, and without waiting. */
+void stream_io_look(struct stream_io *io);
+
 /* No more bytes from here. */
 int stream_io_finish(struct stream_io *io);
 
