@@ -19,7 +19,8 @@
  *
  *	the lane here                  LOST, offset not certain      LOST with an offset
  *	not begun                      taken back: as if through     the same
- *	runs                           as below, when it has ended   as below, when it has ended
+ *	runs; the sender has it, too   as below, when it has ended   as below, when it has ended
+ *	runs; from a successor         is ended, then as below       is ended, then as below
  *	ended, both ends through       LOST: all of it               REPLAYED
  *	lost, our client reads on      nothing yet                   recorded, REPLAYED
  *	lost, our client has stopped   LOST with its offset          recorded, REPLAYED
