@@ -60,6 +60,7 @@ static void send_offer(struct own_offer *own, struct peer_session *session)
 	offer->sent_syn = (uint8_t)facts.syn_bias;
 	offer->ring_bytes = server->conf.ring_bytes;
 	offer->epoch = end->next_epoch;
+	offer->answers = own->answers;
 	own->sent_to = session->host->serial;
 	session->counts.offers_sent++;
 	peer_session_send(session, &msg);
@@ -96,8 +97,10 @@ static void match(struct own_offer *own, struct peer_claim *claim, struct peer_s
 
 	free_claim(claim);
 	/* The other daemon has to judge as well. */
-	if (own->sent_to == 0)
+	if (own->sent_to == 0) {
+		own->answers = offer.id;
 		send_offer(own, session);
+	}
 	if (session->phase != PEER_UP)
 		return; /* it took nothing any more; the end waits on */
 	reason = pair_read(end, &facts);
@@ -147,12 +150,24 @@ void peers_offer(struct peers *peers, struct end *end)
 	loop_set_timer(&peers->server->loop, &end->timer, peers->server->conf.offer_wait_ms);
 	claim = claim_for(peers, &end->name);
 	session = session_of(claim ? claim->host : host);
+	if (claim && session)
+		own->answers = claim->offer.id;
 	if (session)
 		send_offer(own, session);
+	if (own->sent_to == 0)
+		own->answers = 0;
 	if (claim && session && session->phase == PEER_UP && own->sent_to)
 		match(own, claim, session);
 	else if (!session)
 		peer_host_want(host);
+}
+
+bool peers_goes_first(const struct end *end, const struct peer_offer *theirs, bool is_lower)
+{
+	const struct own_offer *own = end->offer;
+	bool ours_answers = own->answers == theirs->id, theirs_answers = theirs->answers == own->id;
+
+	return ours_answers == theirs_answers ? is_lower : ours_answers;
 }
 
 void peers_withdraw(struct end *end)

@@ -57,6 +57,13 @@ void peers_set_user(struct peers *peers, const struct peers_user *user);
 /* @end waits, with no other end on this host. @peers: NULL is ignored. */
 void peers_offer(struct peers *peers, struct end *end);
 
+/*
+ * Whether our MATCH for @end, which has an offer, and @theirs goes first: of the daemon whose offer
+ * came to that of the other, since it knows of both first; @is_lower, which one of two daemons is,
+ * decides if they crossed. The other daemon comes to the contrary.
+ */
+bool peers_goes_first(const struct end *end, const struct peer_offer *theirs, bool is_lower);
+
 /* @end, which has an offer, waits no more. */
 void peers_withdraw(struct end *end);
 

@@ -97,6 +97,7 @@ struct own_offer {
 	struct end *end;
 	uint64_t id;
 	uint64_t sent_to; /* serial of the host that has it; 0: none */
+	uint64_t answers; /* as it was sent first: it never changes, whoever has a copy */
 };
 
 /* An offer of a peer, whose other end has not come yet. */

@@ -21,8 +21,9 @@
  *
  *	match      both daemons know both ends, and both agree: halves are made, PAIR to the client
  *	mapped     the client has mapped its half: it is registered
- *	MATCH      where the peer may write, over the session. The daemon with the lower UUID
- *	           sends it first and begins with the answer; the other has begun when it answers
+ *	MATCH      where the peer may write, over the session. The daemon that peers_goes_first()
+ *	           names sends it first and begins with the answer; the other has begun when it
+ *	           answers. So it is one round trip from when both offers are there
  *	begun      the lane is the worker's, the client gets its peer's half
  *	ended      the worker touches it no more: lost, unless both ends were through
  *	over       the device knows nothing of it; the duplicate may live on, to replay and to shut
@@ -80,6 +81,7 @@ struct remote_lane {
 	int ear;	      /* the worker's ear of it */
 	struct source hangup; /* ours, for the moment when nobody has it any more */
 
+	bool is_first; /* its MATCH, and its first message on the link */
 	bool has_mapped, has_match, has_begun, has_ended, is_failed;
 	bool sent_match;
 	bool is_unwanted; /* no other end of this lane is left that could want to hear of it */

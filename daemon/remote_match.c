@@ -111,6 +111,7 @@ enum reason remote_match(void *ctx, struct peer_session *session, struct end *en
 	lane = remote_lane_new(peer->up, end, offer, own_id, &reason);
 	if (!lane)
 		return reason;
+	lane->is_first = peers_goes_first(end, offer, link_peer_we_are_lower(peer));
 	lane->r.sock = pair_take(end);
 	remote_hold(lane, end);
 	send_pair(lane);
@@ -175,7 +176,7 @@ static bool begin(struct remote_lane *lane)
 		.peer_source_bytes = lane->source_bytes,
 		.client_bell = lane->bell,
 		.own_bell = lane->ear,
-		.is_second = !link_peer_we_are_lower(lane->peer),
+		.is_second = !lane->is_first,
 	};
 	void *fed = mmap(NULL, half_bytes(lane->ring_bytes), PROT_READ | PROT_WRITE, MAP_SHARED,
 			 lane->fed.half->fd, 0);
@@ -193,11 +194,9 @@ static bool begin(struct remote_lane *lane)
 
 void remote_lane_go_on(struct remote_lane *lane)
 {
-	bool is_first = link_peer_we_are_lower(lane->peer);
-
 	if (!lane->fed.half || !lane->client.half || lane->has_begun)
 		return;
-	if (is_first && !lane->sent_match)
+	if (lane->is_first && !lane->sent_match)
 		send_match(lane);
 	if (!lane->has_match)
 		return;
@@ -205,7 +204,7 @@ void remote_lane_go_on(struct remote_lane *lane)
 		remote_take_back(lane, REASON_NO_MEMORY, REASON_NO_MEMORY);
 		return;
 	}
-	if (!is_first)
+	if (!lane->is_first)
 		send_match(lane);
 	completed(lane);
 }

@@ -67,6 +67,7 @@ static const struct field offer_fields[] = {
 	U8(offer.sent_syn, 0, 1),
 	RING(offer.ring_bytes),
 	U32(offer.epoch, 1, UINT32_MAX),
+	U64(offer.answers, 0, UINT64_MAX),
 };
 static const struct field withdraw_fields[] = {U64(withdraw.id, 1, UINT64_MAX)};
 static const struct field match_fields[] = {

@@ -113,6 +113,9 @@ struct peer_offer {
 	uint8_t sent_syn;				     /* 0 or 1 */
 	uint64_t ring_bytes;				     /* of the half that it would make */
 	uint32_t epoch;					     /* the lowest that this end accepts */
+	/* The receiver's offer that was here first, so that the sender sends MATCH at once; 0:
+	 * none, as far as the sender knew when it made this offer. */
+	uint64_t answers;
 };
 
 struct peer_withdraw {

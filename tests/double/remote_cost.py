@@ -251,12 +251,13 @@ class Promotion:
 		trip_ms = 2000 * DELAY_S
 		self.trips = (max(self.ready) - max(offered)) / trip_ms
 		self.trips_known = (max(self.ready) - max(paired)) / trip_ms
-		self.crossed = abs(offered[0] - offered[1]) < 1000 * DELAY_S
+		# In half a round trip the other daemon hears of an offer; the rest is for a busy machine.
+		self.in_turn = abs(offered[0] - offered[1]) > 1500 * DELAY_S
 
 
 def a_promotion_takes_one_round_trip(build, tap):
-	"""An offer is known to the other daemon after half a round trip. When both know both, one goes to and
-	fro: MATCH, and its answer. A second round trip would be seen in either figure."""
+	"""From when both offers are there, MATCH and its answer. Of offers that cross no daemon knows, for half
+	a round trip more, that they are. A second round trip would be seen in each figure."""
 	with Pair(build, make=Daemon, spaces=FarApart) as pair:
 		pair.warm_up()
 		for _ in range(PROMOTIONS):
@@ -266,8 +267,8 @@ def a_promotion_takes_one_round_trip(build, tap):
 			seen = Promotion(pair)
 			pings.end()
 			tap.diag(f"{seen.trips:.2f} round trips from the later offer on, {seen.trips_known:.2f} "
-				 f"since both daemons know both; offers {'crossed' if seen.crossed else 'came in turn'}")
-			if seen.trips_known > 1.4 or seen.trips > 1.9:
+				 f"since both daemons know both; offers {'came in turn' if seen.in_turn else 'may have crossed'}")
+			if seen.trips_known > 1.4 or seen.trips > (1.4 if seen.in_turn else 1.9):
 				yield f"{seen.trips:.2f}, {seen.trips_known:.2f} round trips:\n{pair.logs()}"
 
 
