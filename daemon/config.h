@@ -10,9 +10,9 @@
 #include "peer_conf.h"
 
 /*
- * What the administrator can set. One table in config.c says for each key what it is called, its
- * unit, range, default and why the default is what it is; reading a file, checking it and printing
- * the commented sample all walk that table.
+ * What the administrator can set. One table in config_table.c says for each key what it is called,
+ * its unit, range, default and why the default is what it is; reading a file, checking it and
+ * printing the commented sample all walk that table.
  */
 
 enum conf_users {
