@@ -130,22 +130,24 @@ static void close_lane(struct sock *sock)
 		sock->sh->rx_changes++;
 }
 
-/* Let go of the halves; others may be in a wait that reads them. */
+/* Let go of the halves; others may be in a wait that reads them, and go on in the kernel then. */
 static void let_go(struct sock *sock)
 {
 	uint64_t deadline = 0;
+	bool is_free;
 
 	for (;;) {
 		sock_lock_tx(sock);
 		sock_lock_rx(sock);
 		sock_ring_all(sock);
-		if (promote_unmap(sock))
-			deadline = 1;
+		is_free = promote_unmap(sock);
 		sock_unlock_rx(sock);
 		sock_unlock_tx(sock);
+		if (is_free && sock_stayers_settled(sock))
+			return;
 		if (!deadline)
 			deadline = clock_now_ns() + LIFE_LEAVE_NS;
-		if (deadline == 1 || clock_now_ns() >= deadline)
+		if (clock_now_ns() >= deadline)
 			return;
 		sched_yield();
 	}

@@ -322,22 +322,24 @@ static bool rx_blocks(const struct sock *sock, int flags)
 }
 
 /* Wait after an attempt that found nothing. 0, or the error that ends the call. */
-static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, uint64_t *deadline,
+static int rx_wait(struct sock *sock, int flags, struct wait_for *wait, struct sock_stay *stay,
 		   const struct signal_mark *since)
 {
 	/* Whether a call waits is decided once, as in the kernel. */
-	if (!*deadline && !rx_blocks(sock, flags)) {
+	if (!stay->deadline && !rx_blocks(sock, flags)) {
 		wait_leave(sock, wait);
 		return -EAGAIN;
 	}
-	if (!*deadline)
-		*deadline =
+	if (!stay->deadline) {
+		stay->deadline =
 			sock->rcv_timeout_ns ? clock_now_ns() + sock->rcv_timeout_ns : WAIT_FOREVER;
-	return sock_wait(sock, wait, *deadline, since);
+		sock_stay(sock, stay);
+	}
+	return sock_wait(sock, wait, stay->deadline, since);
 }
 
-/* The covered path: ring, or TCP step by step. *@deadline is 0 until the call has waited. */
-static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t *deadline)
+/* The covered path: ring, or TCP step by step. */
+static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, struct sock_stay *stay)
 {
 	struct signal_mark since = signal_mark();
 	size_t total = io->left;
@@ -361,7 +363,7 @@ static ssize_t rx_covered(struct sock *sock, struct io *io, int flags, uint64_t 
 			wait_leave(sock, &wait);
 			n = RX_ENOUGH;
 		} else if (n == RX_WAIT) {
-			n = rx_wait(sock, flags, &wait, deadline, &since);
+			n = rx_wait(sock, flags, &wait, stay, &since);
 			if (n == -EINTR && !sock->rcv_timeout_ns && io->left == total &&
 			    signal_restarts(&since)) {
 				since = signal_mark();
@@ -393,7 +395,7 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 	struct iovec iov;
 	struct msghdr tail = {.msg_iov = &iov, .msg_iovlen = 1};
 	struct io io;
-	uint64_t deadline = 0;
+	struct sock_stay stay = {0};
 	size_t total;
 	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
 
@@ -407,15 +409,15 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 	}
 	total = io.left;
 	do {
-		n = rx_covered(sock, &io, flags, &deadline);
+		n = rx_covered(sock, &io, flags, &stay);
 		if (n != RX_PLAIN)
 			break;
 		if (io.left == total) {
 			n = rx_plain(sock, msg, flags);
-			if (n == -EAGAIN && deadline == WAIT_FOREVER)
+			if (n == -EAGAIN && stay.deadline == WAIT_FOREVER)
 				n = rx_wait_plain(sock);
 			if (n != RX_RETRY)
-				return n;
+				break;
 		} else if (!(flags & MSG_WAITALL)) {
 			break;
 		} else { /* the lane ended in mid-call */
@@ -427,6 +429,7 @@ static ssize_t rx_on_lane(struct sock *sock, struct msghdr *msg, int flags)
 				n = RX_RETRY;
 		}
 	} while (n == RX_RETRY);
+	sock_leave(sock, &stay);
 	return io.left < total ? (ssize_t)(total - io.left) : n;
 }
 

@@ -145,6 +145,7 @@ struct sock *sock_new(int fd)
 	set_quietly(&sock->report_due, false);
 	sock->reserved_bytes = sock->peeked_bytes = 0;
 	set_quietly(&sock->waiters, 0);
+	set_quietly(&sock->stayers, 0);
 	sock->alone = false;
 	sock->live = true;
 	return sock;
@@ -274,6 +275,27 @@ void sock_tcp_wait_end(struct sock *sock, uint32_t gen)
 	/* A socket that was closed meanwhile has begun to count anew. */
 	if (atomic_load(&sock->gen) == gen)
 		atomic_fetch_sub(&sock_holder(sock)->rx_busy, 1);
+}
+
+void sock_stay(struct sock *sock, struct sock_stay *stay)
+{
+	atomic_fetch_add(&sock->stayers, 1);
+	stay->gen = atomic_load(&sock->gen);
+}
+
+void sock_leave(struct sock *sock, const struct sock_stay *stay)
+{
+	/* As above. */
+	if (stay->deadline && atomic_load(&sock->gen) == stay->gen)
+		atomic_fetch_sub(&sock->stayers, 1);
+}
+
+bool sock_stayers_settled(struct sock *sock)
+{
+	const struct holder *holder = sock_holder(sock);
+
+	return atomic_load(&sock->stayers) <=
+	       atomic_load(&holder->rx_busy) + atomic_load(&holder->tx_busy);
 }
 
 void sock_lock_tx(struct sock *sock)

@@ -72,6 +72,7 @@ struct sock {
 	struct lane lane;	  /* own == NULL: nothing mapped here */
 	_Atomic uint32_t gen;	  /* moves when the object is freed */
 	_Atomic uint32_t waiters; /* threads that read the halves without a lock: no unmapping */
+	_Atomic uint32_t stayers; /* threads in a call that has waited: see sock_stay() */
 	uint32_t index;		  /* place in the pool */
 	uint32_t place;		  /* our place in sh->holder, plus one: how we sign locks */
 	uint32_t fork_place;	  /* the one taken for a child, while a fork is under way */
@@ -159,6 +160,22 @@ unsigned int sock_rx_busy(struct sock *sock);
  */
 bool sock_tcp_wait_begin(struct sock *sock);
 void sock_tcp_wait_end(struct sock *sock, uint32_t gen);
+
+/*
+ * A call that has waited goes on with the socket that it began with, as in the kernel, also when
+ * that is closed under it: it is counted from its first wait to its end, so that who closes the
+ * last descriptor lets it get into the kernel first. A thread that is cancelled in its wait stays
+ * counted: closing takes longer then, by a bounded time.
+ */
+struct sock_stay {
+	uint64_t deadline; /* clock_now_ns(); 0: the call has not waited */
+	uint32_t gen;
+};
+void sock_stay(struct sock *sock, struct sock_stay *stay);
+void sock_leave(struct sock *sock, const struct sock_stay *stay);
+
+/* Whether all of these are in a kernel call on the socket. */
+bool sock_stayers_settled(struct sock *sock);
 
 /*
  * Take or leave a direction's lock. Taking it over from a process that died in it mends the lane

@@ -293,10 +293,9 @@ static bool tx_arm(struct sock *sock, const struct wait_for *wait)
 }
 
 /* The covered path: ring, or TCP step by step. */
-static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
+static ssize_t tx_covered(struct sock *sock, struct io *io, int flags, struct sock_stay *stay)
 {
 	struct signal_mark since = signal_mark();
-	uint64_t deadline = 0;
 	size_t total = io->left;
 	struct wait_for wait;
 	ssize_t n;
@@ -332,10 +331,13 @@ static ssize_t tx_covered(struct sock *sock, struct io *io, int flags)
 			n = -EAGAIN;
 			break;
 		}
-		if (!deadline)
-			deadline = sock->snd_timeout_ns ? clock_now_ns() + sock->snd_timeout_ns
-							: WAIT_FOREVER;
-		rc = sock_wait(sock, &wait, deadline, &since);
+		if (!stay->deadline) {
+			stay->deadline = sock->snd_timeout_ns
+						 ? clock_now_ns() + sock->snd_timeout_ns
+						 : WAIT_FOREVER;
+			sock_stay(sock, stay);
+		}
+		rc = sock_wait(sock, &wait, stay->deadline, &since);
 		if (rc == -EINTR && !sock->snd_timeout_ns && io->left == total &&
 		    signal_restarts(&since)) {
 			since = signal_mark();
@@ -367,6 +369,7 @@ static __attribute__((noinline)) ssize_t tx_rest(struct sock *sock, struct io *i
 
 static ssize_t tx_on_lane(struct sock *sock, const struct msghdr *msg, int flags)
 {
+	struct sock_stay stay = {0};
 	struct io io;
 	size_t total;
 	ssize_t n = io_init(&io, msg->msg_iov, msg->msg_iovlen);
@@ -377,10 +380,11 @@ static ssize_t tx_on_lane(struct sock *sock, const struct msghdr *msg, int flags
 		return n;
 	total = io.left;
 	do {
-		n = tx_covered(sock, &io, flags);
+		n = tx_covered(sock, &io, flags, &stay);
 		if (n == -ECANCELED)
 			n = tx_rest(sock, &io, flags, io.left < total);
 	} while (n == TX_RETRY);
+	sock_leave(sock, &stay);
 	return io.left < total ? (ssize_t)(total - io.left) : n;
 }
 
