@@ -190,8 +190,15 @@ void settle_bytes(int fd, int n)
 	}
 }
 
+/* Sleeping at so many looks, JOB_LOOK_MS apart, means that a thread waits for something that takes
+ * long; and how long one that never does is waited for. Chosen. */
+#define JOB_LOOKS 3
+#define JOB_LOOK_MS 2u
+#define JOB_WAIT_MS 1000u
+
 struct job {
 	pthread_t thread;
+	pid_t caller;
 	unsigned int delay_ms;
 	void (*fn)(void *arg);
 	void *arg;
@@ -200,11 +207,37 @@ struct job {
 static struct job jobs[16];
 static size_t job_count;
 
+static bool is_asleep(pid_t thread)
+{
+	char path[64], text[128] = "", *state;
+	FILE *stat;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	stat = fopen(path, "re");
+	if (!stat)
+		return true; /* it has ended: nothing to wait for */
+	state = fgets(text, sizeof(text), stat) ? strrchr(text, ')') : NULL;
+	fclose(stat);
+	return state && state[1] == ' ' && state[2] == 'S';
+}
+
+/* On a busy machine the delay alone says nothing about how far the caller has come. */
+static void await_sleep(pid_t thread)
+{
+	uint64_t end = now_ms() + JOB_WAIT_MS;
+
+	for (int looks = 0; looks < JOB_LOOKS && now_ms() < end;) {
+		looks = is_asleep(thread) ? looks + 1 : 0;
+		pause_ms(JOB_LOOK_MS);
+	}
+}
+
 static void *job_run(void *arg)
 {
 	struct job *job = arg;
 
 	pause_ms(job->delay_ms);
+	await_sleep(job->caller);
 	job->fn(job->arg);
 	return NULL;
 }
@@ -213,7 +246,7 @@ void later(unsigned int delay_ms, void (*fn)(void *arg), void *arg)
 {
 	struct job *job = &jobs[job_count++];
 
-	*job = (struct job){.delay_ms = delay_ms, .fn = fn, .arg = arg};
+	*job = (struct job){.caller = gettid(), .delay_ms = delay_ms, .fn = fn, .arg = arg};
 	if (pthread_create(&job->thread, NULL, job_run, job))
 		conf_broken("a thread");
 }

@@ -86,7 +86,8 @@ void settle_bytes(int fd, int n);
 uint64_t now_ms(void);
 void pause_ms(unsigned int ms);
 
-/* A thread that runs @fn(@arg) after @delay_ms; joined at the end of the case. */
+/* A thread that runs @fn(@arg) after @delay_ms, and when the calling thread sleeps (awaited for a
+ * second at most); joined at the end of the case. */
 void later(unsigned int delay_ms, void (*fn)(void *arg), void *arg);
 void later_all_done(void);
 
