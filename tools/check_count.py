@@ -7,7 +7,7 @@ Each line of RESULTS is "pass NAME", "fail NAME" or "skip NAME", or "log SUITE F
 with one JSON object per line and test. A test that prints TAP counts with its subtests; one that
 does not, as one. A test that meson calls failed counts at least one failure, whatever it printed,
 and planned subtests that never reported count as failed. Prints the failures and the skips by name,
-and last "N passed, N failed[, N skipped]"; exit status 0 if something passed and nothing failed.
+under each failure the last comments that its test made before it, and last "N passed, N failed[, N skipped]"; exit status 0 if something passed and nothing failed.
 """
 import json
 import re
@@ -15,6 +15,9 @@ import sys
 
 RESULT = re.compile(r"^(not )?ok\b *\d* *(?:- *)?([^#]*?) *(?:# *(SKIP|TODO)\b *(.*))?$", re.I)
 PLAN = re.compile(r"^1\.\.(\d+)")
+
+# Comments shown of a failure. Chosen: what was checked, and what was found.
+SHOWN = 8
 
 
 class Count:
@@ -26,11 +29,14 @@ class Count:
 	def tap(self, name, text):
 		"""Subtests of one test; how many reported and how many were planned."""
 		seen = planned = 0
+		said = []
 		for line in text.splitlines():
 			plan = PLAN.match(line)
 			if plan:
 				planned = int(plan.group(1))
 				continue
+			if line.startswith("#"):
+				said.append(line)
 			result = RESULT.match(line)
 			if not result:
 				continue
@@ -39,9 +45,10 @@ class Count:
 			if directive and directive.upper() == "SKIP" and not bad:
 				self.skips.append(f"{name}: {what}: {reason}")
 			elif bad:
-				self.failures.append(f"{name}: {what}")
+				self.failures.append("\n  ".join([f"{name}: {what}"] + said[-SHOWN:]))
 			else:
 				self.passed += 1
+			said = []
 		return seen, planned
 
 	def test(self, suite, test):
