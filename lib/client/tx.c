@@ -158,6 +158,7 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 				continue;
 			if (rc != -EAGAIN)
 				return done ? (ssize_t)done : rc;
+			sock_ring(sock, &sock->sh->lane.tx.wake);
 			wait_enter(sock, ret_wait, WAKE_SPACE, POLLOUT, false);
 			return TX_WAIT;
 		case TX_VIA_WAIT:
@@ -168,6 +169,9 @@ static ssize_t tx_locked(struct sock *sock, const struct tx_try *try, bool *ret_
 			if (*ret_tcp)
 				return TX_RETRY;
 			remote_watch(sock);
+			/* Looking for a route may have ended the segment: who is waited for has to
+			 * know. */
+			sock_ring(sock, &sock->sh->lane.tx.wake);
 			wait_enter(sock, ret_wait, WAKE_SPACE, tx_watch(sock),
 				   !(flags & MSG_DONTWAIT));
 			return TX_WAIT;
