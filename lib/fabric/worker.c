@@ -228,6 +228,15 @@ void *worker_user(const struct worker *worker)
 	return worker->config.user;
 }
 
+bool worker_has_answered(struct worker *worker)
+{
+	if (atomic_load(&worker->answers) != atomic_load(&worker->questions))
+		return false;
+	atomic_fetch_add(&worker->questions, 1);
+	mail_ask(worker, &worker->mail, ASK_ANSWER);
+	return true;
+}
+
 void worker_stop(struct worker *worker)
 {
 	pthread_mutex_lock(&worker->lock);

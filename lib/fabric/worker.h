@@ -174,6 +174,10 @@ int worker_new(const struct worker_config *config, struct worker **ret_worker);
 /* The descriptor to watch for input, then to call worker_reap(); it stays the worker's. */
 int worker_fd(const struct worker *worker);
 
+/* Whether the thread has answered since the last call, and so goes on with its turns; if it has, it
+ * is asked anew. True at first. */
+bool worker_has_answered(struct worker *worker);
+
 /* Call the ops for what has come. Never blocks. Not from inside of an op. */
 void worker_reap(struct worker *worker);
 

@@ -43,8 +43,9 @@ _Static_assert(LINK_OWN_MAX_BYTES <= WORKER_SLOT_BYTES, "a message without bytes
 enum worker_ask {
 	ASK_BEGIN = 1 << 0, /* link: up */
 	ASK_END = 1 << 1,
-	ASK_STOP = 1 << 2,  /* worker */
-	ASK_ALONE = 1 << 3, /* lane: end it, its peer never began */
+	ASK_STOP = 1 << 2,   /* worker */
+	ASK_ALONE = 1 << 3,  /* lane: end it, its peer never began */
+	ASK_ANSWER = 1 << 4, /* worker: say that it is there */
 };
 
 /* What the thread tells of it; told in this order. */
@@ -162,7 +163,8 @@ struct worker {
 	pthread_mutex_t lock;
 	/* Under the lock. */
 	struct list inbox, outbox;
-	atomic_bool has_mail; /* read without, too */
+	atomic_bool has_mail;		     /* read without, too */
+	_Atomic uint32_t questions, answers; /* asked by the loop; of these, answered */
 	uint32_t n_links, next_generation;
 	bool is_stopped;
 

@@ -61,6 +61,8 @@ void mail_ask(struct worker *worker, struct worker_mail *mail, uint32_t what)
 
 static void take_worker(struct worker *worker, uint32_t asked)
 {
+	if (asked & ASK_ANSWER)
+		atomic_store(&worker->answers, atomic_load(&worker->questions));
 	if (!(asked & ASK_STOP))
 		return;
 	worker->is_stopping = true;

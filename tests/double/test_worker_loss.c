@@ -237,6 +237,12 @@ static void idle(struct stage *stage)
 	}
 	STAGE_AWAIT(stage, stage_received(stage) == 1000ull * stage->conf.lanes);
 	stage_meet(stage);
+	/* Asked whether it goes on, it wakes up and answers. */
+	for (int i = 0; i < 3; i++) {
+		bool has_answered = false;
+
+		STAGE_AWAIT(stage, has_answered |= worker_has_answered(stage->worker));
+	}
 	sleep_for(200);
 	before = worker_counts(stage->worker);
 	sleep_for(3000);
