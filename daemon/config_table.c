@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "config_key.h"
+#include "os/rundir.h"
 
 static const struct key keys[] = {
 	NUMBER(spin_us, TO_NEW, "microseconds", 0, 100000, 50,
@@ -52,7 +53,8 @@ static const struct key keys[] = {
 	       "Messages kept for a client that does not read; beyond it, it is cut off.",
 	       "Far more than the library ever leaves unread."),
 	WORD(users, AT_START, WORDS("auto", "all", "own"), CONF_USERS_AUTO,
-	     "Whom to serve: all users, the daemon's own, or auto: all if it runs as root.",
+	     "Whom to serve: all users, the daemon's own, or auto: all if it runs as root\n# or "
+	     "in " RUNDIR_SYSTEM_PATH ".",
 	     "A user's daemon has no business with others' sockets."),
 	WORD(rdma, AT_START, WORDS("auto", "off"), CONF_RDMA_AUTO,
 	     "Whether RDMA devices are used: auto (those that there are) or off.",
@@ -155,7 +157,8 @@ static void print_key(const struct key *key, FILE *out)
 void conf_print_sample(FILE *out)
 {
 	fputs("# Settings of shuntd. Every key is shown with its default.\n"
-	      "# Check a changed file with: shuntd --check-config FILE\n",
+	      "# Check a changed file with: shuntd --check-config FILE\n"
+	      "# The running daemon reads it again at SIGHUP (systemctl reload shuntd).\n",
 	      out);
 	for (size_t i = 0; conf_key_at(i); i++)
 		print_key(conf_key_at(i), out);

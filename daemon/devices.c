@@ -7,6 +7,7 @@
 #include "devices.h"
 #include "devices_impl.h"
 #include "fabric/cm_context.h"
+#include "fabric/worker.h"
 #include "os/clock.h"
 #include "os/log.h"
 
@@ -300,6 +301,50 @@ struct devices *devices_start(struct loop *loop, const struct conf *conf)
 	watch_netlink(devices);
 	rescan(devices);
 	return devices;
+}
+
+void devices_count(const struct devices *devices, uint32_t *ret_all, uint32_t *ret_ready)
+{
+	const struct list *node;
+
+	*ret_all = *ret_ready = 0;
+	if (!devices)
+		return;
+	list_for_each (node, &devices->all) {
+		++*ret_all;
+		*ret_ready += list_entry(node, struct host_device, link)->stage == HOST_READY;
+	}
+}
+
+bool devices_are_settled(const struct devices *devices)
+{
+	const struct list *node;
+
+	if (!devices)
+		return true;
+	list_for_each (node, &devices->all) {
+		enum host_stage stage = list_entry(node, struct host_device, link)->stage;
+
+		if (stage == HOST_OPENING || stage == HOST_PROBING)
+			return false;
+	}
+	return devices->has_scanned;
+}
+
+bool devices_are_alive(struct devices *devices)
+{
+	struct list *node;
+	bool all = true;
+
+	if (!devices)
+		return true;
+	list_for_each (node, &devices->all) {
+		struct host_device *dev = list_entry(node, struct host_device, link);
+
+		if (dev->worker && !worker_has_answered(dev->worker))
+			all = false;
+	}
+	return all;
 }
 
 struct devices *devices_stop(struct devices *devices)

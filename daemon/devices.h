@@ -2,7 +2,9 @@
 #pragma once
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config.h"
 #include "loop.h"
@@ -24,6 +26,17 @@ struct devices *devices_start(struct loop *loop, const struct conf *conf);
 
 /* Release every device, waiting for what is in flight; NULL is ignored. Returns NULL. */
 struct devices *devices_stop(struct devices *devices);
+
+/* How many there are, and how many of them are ready. @devices: may be NULL. */
+void devices_count(const struct devices *devices, uint32_t *ret_all, uint32_t *ret_ready);
+
+/* Whether the host has been looked at, and no device is still being opened or probed. @devices: may
+ * be NULL: true. */
+bool devices_are_settled(const struct devices *devices);
+
+/* Whether every thread that moves data has answered since the last call; asks anew those that
+ * have. @devices: may be NULL: true. */
+bool devices_are_alive(struct devices *devices);
 
 /*
  * Where links can be made: the addresses of all ports of devices that are ready, in the order of

@@ -23,7 +23,8 @@ int place_choose(struct place *place, const char *override)
 	if (override) {
 		if (override[0] != '/' || strlen(override) >= sizeof(place->dir.path))
 			return -EINVAL;
-		place->dir.kind = RUNDIR_OVERRIDE;
+		place->dir.kind =
+			strcmp(override, RUNDIR_SYSTEM_PATH) == 0 ? RUNDIR_SYSTEM : RUNDIR_OVERRIDE;
 		strcpy(place->dir.path, override);
 		return 0;
 	}

@@ -136,6 +136,9 @@ int loop_run(struct loop *loop)
 		}
 		loop->batch_len = 0;
 		run_timers(loop);
+		if (loop->after)
+			loop_defer(loop, loop->after);
+		run_tasks(loop);
 	}
 	return loop->exit_code;
 }

@@ -40,6 +40,7 @@ struct loop {
 	uint64_t now_ns; /* when the current batch was fetched */
 	struct timer_heap timers;
 	struct list tasks;
+	struct task *after; /* runs behind each batch and its timers; NULL: none */
 	struct epoll_event batch[LOOP_BATCH];
 	int batch_len, batch_next;
 };

@@ -1,23 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <getopt.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
-
-#include "base/util.h"
 #include "config.h"
 #include "listen.h"
 #include "os/fd.h"
 #include "os/log.h"
 #include "os/syswait.h"
 #include "server.h"
+#include "service.h"
+#include "settings.h"
 
 struct options {
 	const char *config;
@@ -129,117 +124,43 @@ static enum todo parse_options(int argc, char **argv, struct options *options, i
 	return TODO_SERVE;
 }
 
-/* Only the default file may be missing. */
-static bool load_config(struct conf *conf, const char *path)
+static int serve(struct server *server, struct place *place, const struct options *options)
 {
-	struct conf_error error;
-	bool is_default;
-	int rc;
-
-	conf_init(conf);
-	if (!path)
-		path = secure_getenv("SHUNT_CONF");
-	is_default = !path;
-	rc = conf_load(conf, is_default ? SHUNT_CONF_PATH : path, &error);
-	if (rc == 0 || (rc == -ENOENT && is_default))
-		return true;
-	log_error("%s", error.text);
-	return false;
-}
-
-static void set_log_level(const struct conf *conf)
-{
-	static const enum log_level levels[] = {LOG_LEVEL_ERROR, LOG_LEVEL_WARNING, LOG_LEVEL_INFO,
-						LOG_LEVEL_DEBUG};
-
-	log_set_level(levels[conf->log_level]);
-}
-
-static void tell_systemd(const char *state)
-{
-#ifdef HAVE_SYSTEMD
-	sd_notify(0, state);
-#else
-	(void)state;
-#endif
-}
-
-struct signals {
-	struct source source;
-	struct server *server;
-};
-
-static void on_signal(struct source *source, uint32_t events)
-{
-	struct signals *signals = container_of(source, struct signals, source);
-	struct signalfd_siginfo info;
-
-	(void)events;
-	if (sys_read(source->fd, &info, sizeof(info)) != sizeof(info))
-		return;
-	if (info.ssi_signo == SIGHUP) {
-		log_notice("settings are read at the start only: restart to change them");
-		return;
-	}
-	log_info("signal %u: the daemon ends; lanes within this host go on, those to other hosts "
-		 "go back to TCP",
-		 info.ssi_signo);
-	tell_systemd("STOPPING=1");
-	server_end(signals->server);
-}
-
-/* Before the socket exists: whoever has seen it may end us, in order. */
-static void block_signals(sigset_t *ret_set)
-{
-	sigemptyset(ret_set);
-	sigaddset(ret_set, SIGTERM);
-	sigaddset(ret_set, SIGINT);
-	sigaddset(ret_set, SIGHUP);
-	sigprocmask(SIG_BLOCK, ret_set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-}
-
-static int watch_signals(struct signals *signals, struct server *server, const sigset_t *set)
-{
-	int fd = signalfd(-1, set, SFD_CLOEXEC | SFD_NONBLOCK);
-
-	if (fd < 0)
-		return -errno;
-	signals->server = server;
-	return loop_add(&server->loop, &signals->source, fd, EPOLLIN, on_signal);
-}
-
-static int serve(struct server *server, struct place *place, uint32_t exit_idle_s)
-{
-	struct signals signals;
+	struct service service;
 	sigset_t set;
 	int rc, fd;
 
-	block_signals(&set);
+	service_block_signals(&set);
 	fd = place_listen(place, server->serve_all);
 	if (fd < 0) {
 		log_error("no socket in %s: %s", place->dir.path, strerror(-fd));
 		return EXIT_FAILURE;
 	}
-	rc = server_init(server, fd, exit_idle_s);
+	rc = server_init(server, fd, options->exit_idle_s);
 	if (rc < 0) {
 		fd_close(fd);
 		log_error("can't start: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
-	rc = watch_signals(&signals, server, &set);
+	rc = service_start(&service, server, options->config, &set);
 	if (rc == 0) {
 		log_info("serving %s from %s", server->serve_all ? "all users" : "this user",
 			 place->dir.path);
-		tell_systemd("READY=1\nSTATUS=Pairing connections");
 		rc = loop_run(&server->loop);
-		loop_remove(&signals.source);
-		fd_close(signals.source.fd);
+		service_stop(&service);
 	}
 	if (rc < 0)
 		log_error("the event loop failed: %s", strerror(-rc));
 	server_deinit(server);
 	return rc < 0 ? EXIT_FAILURE : rc;
+}
+
+/* A daemon that all find is for all, whoever it runs as. */
+static bool serves_all(const struct conf *conf, const struct place *place)
+{
+	return conf->users == CONF_USERS_ALL ||
+	       (conf->users == CONF_USERS_AUTO &&
+		(sys_geteuid() == 0 || place->dir.kind == RUNDIR_SYSTEM));
 }
 
 static int start(const struct options *options)
@@ -248,23 +169,22 @@ static int start(const struct options *options)
 	struct place place;
 	int rc, pid = 0;
 
-	if (!load_config(&server.conf, options->config))
+	if (!settings_load(&server.conf, options->config))
 		return EXIT_FAILURE;
-	set_log_level(&server.conf);
-	server.serve_all = server.conf.users == CONF_USERS_ALL ||
-			   (server.conf.users == CONF_USERS_AUTO && sys_geteuid() == 0);
+	settings_apply_log(&server.conf);
 	if (place_choose(&place, options->runtime_dir) < 0) {
 		log_error("the runtime directory must be an absolute path of at most %zu bytes",
 			  RUNDIR_PATH_MAX - 1);
 		return EXIT_FAILURE;
 	}
+	server.serve_all = serves_all(&server.conf, &place);
 	rc = place_lock(&place, &pid);
 	if (rc == PLACE_TAKEN)
 		log_error("another shuntd (pid %d) serves %s already", pid, place.dir.path);
 	else if (rc < 0)
 		log_error("%s can't be used as runtime directory: %s", place.dir.path,
 			  strerror(-rc));
-	rc = rc ? EXIT_FAILURE : serve(&server, &place, options->exit_idle_s);
+	rc = rc ? EXIT_FAILURE : serve(&server, &place, options);
 	place_leave(&place);
 	return rc;
 }

@@ -297,3 +297,8 @@ struct peers *peers_stop(struct peers *peers)
 	free(peers);
 	return NULL;
 }
+
+uint32_t peers_count(const struct peers *peers)
+{
+	return peers ? peers->n_sessions - peers->n_pending - peers->n_dials : 0;
+}

@@ -87,5 +87,8 @@ bool peer_session_may_speak(const struct peer_session *session, const struct tcp
  * session and it is time. */
 void peers_want(struct peers *peers, const struct tcp_name *name);
 
+/* Sessions that are up. @peers: may be NULL. */
+uint32_t peers_count(const struct peers *peers);
+
 /* The answer to `shunt peers`. @peers: may be NULL. @ret_count: sessions. NULL without memory. */
 json_t *peers_json(const struct peers *peers, uint32_t *ret_count);

@@ -41,7 +41,7 @@ size_t rundir_candidates(struct rundir ret_dirs[RUNDIR_CANDIDATES_MAX])
 
 	if (override)
 		return rundir_set(&ret_dirs[0], RUNDIR_OVERRIDE, override, "");
-	n += rundir_set(&ret_dirs[n], RUNDIR_SYSTEM, "/run", "/shunt");
+	n += rundir_set(&ret_dirs[n], RUNDIR_SYSTEM, RUNDIR_SYSTEM_PATH, "");
 	if (xdg)
 		n += rundir_set(&ret_dirs[n], RUNDIR_XDG, xdg, "/shunt");
 	snprintf(uid, sizeof(uid), "%u", (unsigned int)sys_geteuid());

@@ -31,6 +31,9 @@ enum rundir_kind {
 /* Longest name of a file in the directory, terminator included. Chosen. */
 #define RUNDIR_NAME_MAX 24u
 
+/* Of the daemon that serves the whole system. */
+#define RUNDIR_SYSTEM_PATH "/run/shunt"
+
 /* So that every file in it has a name that fits a socket address. */
 #define RUNDIR_PATH_MAX (sizeof(((struct sockaddr_un *)0)->sun_path) - RUNDIR_NAME_MAX)
 
