@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/log.h"
+#include "events.h"
 
 __attribute__((format(printf, 2, 3))) static void set_unused(struct host_device *dev,
 							     const char *format, ...)
@@ -22,7 +23,10 @@ __attribute__((format(printf, 2, 3))) static void set_unused(struct host_device 
 	vsnprintf(dev->why, sizeof(dev->why), format, args);
 	va_end(args);
 	dev->stage = HOST_UNUSED;
-	log_warning("RDMA device %s is not used: %s", dev->name, dev->why);
+	event_log(
+		DEVICE_UNUSED,
+		LOG_FACTS(LOG_TEXT("SHUNT_DEVICE", dev->name), LOG_TEXT("SHUNT_REASON", dev->why)),
+		"RDMA device %s is not used: %s", dev->name, dev->why);
 }
 
 static void on_control(struct source *source, uint32_t events)
@@ -198,9 +202,13 @@ void host_device_probed(struct host_device *dev)
 	}
 	dev->stage = HOST_READY;
 	dev->why[0] = '\0';
-	log_info("RDMA device %s (%s, %s): %u bytes inline at depth %u: %s", dev->name,
-		 dev->device->info.driver, fabric_transport_name(dev->device->info.transport),
-		 spec.inline_bytes, spec.send_wr, inline_reason_text(dev->report.reason));
+	event_log(DEVICE_READY,
+		  LOG_FACTS(LOG_TEXT("SHUNT_DEVICE", dev->name),
+			    LOG_TEXT("SHUNT_DRIVER", dev->device->info.driver),
+			    LOG_NUMBER("SHUNT_INLINE_BYTES", spec.inline_bytes)),
+		  "RDMA device %s (%s, %s): %u bytes inline at depth %u: %s", dev->name,
+		  dev->device->info.driver, fabric_transport_name(dev->device->info.transport),
+		  spec.inline_bytes, spec.send_wr, inline_reason_text(dev->report.reason));
 	for (uint32_t i = 0; i < dev->n_ports; i++) {
 		if (dev->ports[i].has_pool)
 			qp_pool_set_spec(&dev->ports[i].pool, &spec);
@@ -326,7 +334,9 @@ void host_device_go(struct host_device *dev, const char *why)
 {
 	if (dev->stage == HOST_GOING)
 		return;
-	log_info("RDMA device %s: %s: releasing it", dev->name, why);
+	event_log(DEVICE_GONE,
+		  LOG_FACTS(LOG_TEXT("SHUNT_DEVICE", dev->name), LOG_TEXT("SHUNT_REASON", why)),
+		  "RDMA device %s: %s: releasing it", dev->name, why);
 	dev->stage = HOST_GOING;
 	snprintf(dev->why, sizeof(dev->why), "%s", why);
 	stop_all(dev);

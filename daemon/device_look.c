@@ -8,6 +8,7 @@
 #include "devices_impl.h"
 #include "fabric/netlink.h"
 #include "os/log.h"
+#include "events.h"
 
 /* The GID to use, and the network device: that of the GID, else what the kernel says. */
 static void look_at_gids(const struct device *device, struct host_facts *facts)
@@ -105,9 +106,14 @@ static void tell_state(const struct host_device *dev, const struct host_facts *f
 
 	if (facts->has_gid)
 		gid_text(&facts->gid, text);
-	log_info("RDMA device %s: port %u is %s (%s, %s%s%s)", dev->name, facts->port.number,
-		 port_state_name(facts->port.state), fabric_transport_name(facts->port.transport),
-		 text, facts->netdev[0] ? " on " : "", facts->netdev);
+	event_log(PORT_CHANGED,
+		  LOG_FACTS(LOG_TEXT("SHUNT_DEVICE", dev->name),
+			    LOG_NUMBER("SHUNT_PORT", facts->port.number),
+			    LOG_TEXT("SHUNT_STATE", port_state_name(facts->port.state)),
+			    LOG_TEXT("SHUNT_ADDRESS", facts->has_gid ? text : "")),
+		  "RDMA device %s: port %u is %s (%s, %s%s%s)", dev->name, facts->port.number,
+		  port_state_name(facts->port.state), fabric_transport_name(facts->port.transport),
+		  text, facts->netdev[0] ? " on " : "", facts->netdev);
 }
 
 static void on_cm(struct source *source, uint32_t events)

@@ -5,6 +5,7 @@
 #include "base/util.h"
 #include "coupling.h"
 #include "end.h"
+#include "events.h"
 #include "remote_ops.h"
 #include "server.h"
 #include "session.h"
@@ -40,6 +41,33 @@ static bool is_noted(const struct end *end, enum history_what what, enum reason 
 	       last->epoch == epoch;
 }
 
+/* For who follows single connections: hundreds a second may come and go. */
+static void tell(const struct end *end, enum history_what what, enum reason reason, uint32_t epoch)
+{
+	const int pid = (int)end->session->pid, fd = (int)end->fd;
+	const unsigned int uid = end->session->uid;
+	const char *lane = end->remote ? "rdma" : "ring";
+
+	if (what == HISTORY_READY)
+		event_log(PROMOTED,
+			  LOG_FACTS(LOG_NUMBER("SHUNT_PID", pid), LOG_NUMBER("SHUNT_UID", uid),
+				    LOG_TEXT("SHUNT_LANE", lane), LOG_NUMBER("SHUNT_EPOCH", epoch)),
+			  "pid %d (uid %u), descriptor %d: on a lane: %s", pid, uid, fd, lane);
+	else if (what == HISTORY_DRAINED)
+		event_log(DEMOTED,
+			  LOG_FACTS(LOG_NUMBER("SHUNT_PID", pid), LOG_NUMBER("SHUNT_UID", uid),
+				    LOG_NUMBER("SHUNT_EPOCH", epoch),
+				    LOG_TEXT("SHUNT_REASON", reason_name(reason))),
+			  "pid %d (uid %u), descriptor %d: back on TCP: %s", pid, uid, fd,
+			  reason ? reason_text(reason) : "of its own");
+	else if (what == HISTORY_LOST)
+		event_log(LANE_LOST,
+			  LOG_FACTS(LOG_NUMBER("SHUNT_PID", pid), LOG_NUMBER("SHUNT_UID", uid),
+				    LOG_NUMBER("SHUNT_EPOCH", epoch),
+				    LOG_TEXT("SHUNT_REASON", "link or daemon gone")),
+			  "pid %d (uid %u), descriptor %d: its lane is lost", pid, uid, fd);
+}
+
 void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch)
 {
 	struct history_event *event;
@@ -50,6 +78,7 @@ void end_note(struct end *end, enum history_what what, enum reason reason, uint3
 	event->what = (uint8_t)what;
 	event->reason = (uint16_t)reason;
 	event->epoch = epoch;
+	tell(end, what, reason, epoch);
 }
 
 void end_set_state(struct end *end, enum ctl_state state, enum reason reason)

@@ -6,9 +6,9 @@
 #include "base/util.h"
 #include "core/link_flow.h"
 #include "devices_impl.h"
+#include "events.h"
 #include "links_impl.h"
 #include "os/clock.h"
-#include "os/log.h"
 #include "remote_lane.h"
 
 /*
@@ -132,8 +132,11 @@ static void on_up(struct link *cm)
 	peer->failures = 0;
 	links_note_failed(peer, REASON_NONE, "");
 	peer->links->made++;
-	log_info("peer %s: link up over %s, %s", peer->name, link->dev->name,
-		 cm->is_dialer ? "dialled from here" : "dialled by it");
+	event_log(LINK_UP,
+		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
+			    LOG_TEXT("SHUNT_DEVICE", link->dev->name)),
+		  "peer %s: link up over %s, %s", peer->name, link->dev->name,
+		  cm->is_dialer ? "dialled from here" : "dialled by it");
 }
 
 static void on_down(struct link *cm, const char *why)

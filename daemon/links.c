@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "devices_impl.h"
+#include "events.h"
 #include "links_impl.h"
 #include "os/clock.h"
 #include "os/log.h"
@@ -47,8 +48,12 @@ void links_failed(struct host_link *link, const char *why)
 
 	if (link->is_up) {
 		links_note_lost(link, why);
-		log_notice("peer %s: the link over %s is lost: %s", peer->name, link->dev->name,
-			   why);
+		event_log(LINK_DOWN,
+			  LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
+				    LOG_TEXT("SHUNT_DEVICE", link->dev->name),
+				    LOG_TEXT("SHUNT_REASON", why)),
+			  "peer %s: the link over %s is lost: %s", peer->name, link->dev->name,
+			  why);
 	} else {
 		peer->links->failed++;
 		links_note_failed(peer, link->cm.lacks_qp ? REASON_NO_QUEUE_PAIR : REASON_NO_LINK,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config.h"
+#include "events.h"
 #include "listen.h"
 #include "os/fd.h"
 #include "os/log.h"
@@ -31,6 +32,10 @@ static const char help[] =
 	")\n"
 	"  --check-config FILE  say whether FILE is good, and end\n"
 	"  --print-config       print a commented file with all settings, and end\n"
+	"  --print-events       print the kinds of line in the journal: MESSAGE_ID, fields, and "
+	"what\n"
+	"                       each means, and end\n"
+	"  --print-catalog      print the same as a catalog of systemd, and end\n"
 	"  --runtime-dir DIR    be found in DIR (else $SHUNT_RUNTIME_DIR, else /run/shunt for "
 	"root,\n"
 	"                       $XDG_RUNTIME_DIR/shunt or /tmp/shunt-UID for others)\n"
@@ -72,6 +77,8 @@ static enum todo parse_options(int argc, char **argv, struct options *options, i
 		{"config", required_argument, NULL, 'c'},
 		{"check-config", required_argument, NULL, 'k'},
 		{"print-config", no_argument, NULL, 'p'},
+		{"print-events", no_argument, NULL, 'e'},
+		{"print-catalog", no_argument, NULL, 'g'},
 		{"runtime-dir", required_argument, NULL, 'r'},
 		{"exit-idle", required_argument, NULL, 'i'},
 		{"foreground", no_argument, NULL, 'f'},
@@ -92,6 +99,12 @@ static enum todo parse_options(int argc, char **argv, struct options *options, i
 			return TODO_DONE;
 		case 'p':
 			conf_print_sample(stdout);
+			return TODO_DONE;
+		case 'e':
+			events_print(stdout);
+			return TODO_DONE;
+		case 'g':
+			events_print_catalog(stdout);
 			return TODO_DONE;
 		case 'r':
 			options->runtime_dir = optarg;
@@ -144,8 +157,11 @@ static int serve(struct server *server, struct place *place, const struct option
 	}
 	rc = service_start(&service, server, options->config, &set);
 	if (rc == 0) {
-		log_info("serving %s from %s", server->serve_all ? "all users" : "this user",
-			 place->dir.path);
+		event_log(DAEMON_READY,
+			  LOG_FACTS(LOG_TEXT("SHUNT_VERSION", SHUNT_VERSION),
+				    LOG_TEXT("SHUNT_RUNTIME_DIR", place->dir.path)),
+			  "serving %s from %s", server->serve_all ? "all users" : "this user",
+			  place->dir.path);
 		rc = loop_run(&server->loop);
 		service_stop(&service);
 	}
@@ -195,6 +211,7 @@ int main(int argc, char **argv)
 	int code;
 
 	log_init("shuntd");
+	events_init();
 	switch (parse_options(argc, argv, &options, &code)) {
 	case TODO_SERVE:
 		return start(&options);

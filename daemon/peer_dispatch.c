@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "os/clock.h"
+#include "events.h"
 #include "peers_impl.h"
 #include "server.h"
 
@@ -61,8 +62,12 @@ static void session_up(struct peer_session *session)
 		peer_session_bye(old, PEER_BYE_REPLACED);
 	}
 	session->up_ns = clock_now_ns();
-	log_info("peer %s: session up, %s, %s", peer_address_text(&session->remote, text),
-		 session->hello.software, session->dialled ? "dialled from here" : "called by it");
+	peer_address_text(&session->remote, text);
+	event_log(PEER_UP,
+		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", text),
+			    LOG_TEXT("SHUNT_SOFTWARE", session->hello.software)),
+		  "peer %s: session up, %s, %s", text, session->hello.software,
+		  session->dialled ? "dialled from here" : "called by it");
 	peer_host_reached(host, session);
 	if (session->phase == PEER_UP && peers->user.up) {
 		session->announced = true;
@@ -107,8 +112,11 @@ static void on_bye(struct peer_session *session, enum peer_bye why)
 	char text[PEER_ADDRESS_TEXT];
 
 	if (was_its && why != PEER_BYE_CROSSED && why != PEER_BYE_REPLACED)
-		log_info("peer %s: goodbye: %s", peer_address_text(&session->remote, text),
-			 peer_bye_text(why));
+		event_log(
+			PEER_DOWN,
+			LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer_address_text(&session->remote, text)),
+				  LOG_TEXT("SHUNT_REASON", peer_bye_text(why))),
+			"peer %s: goodbye: %s", text, peer_bye_text(why));
 	if (was_its && why == PEER_BYE_CROSSED)
 		peer_counts_move(&host->carried, &session->counts);
 	peer_session_doom(session);

@@ -11,6 +11,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/sys.h"
+#include "events.h"
 #include "peers_impl.h"
 #include "server.h"
 
@@ -181,8 +182,11 @@ void peer_session_lost(struct peer_session *session, const char *why)
 	char text[PEER_ADDRESS_TEXT];
 
 	if (session->phase == PEER_UP && was_its)
-		log_info("peer %s: the session is lost: %s",
-			 peer_address_text(&session->remote, text), why);
+		event_log(
+			PEER_DOWN,
+			LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer_address_text(&session->remote, text)),
+				  LOG_TEXT("SHUNT_REASON", why)),
+			"peer %s: the session is lost: %s", text, why);
 	peer_session_doom(session);
 	if (was_its && !host->session)
 		peer_host_failed(host, why);

@@ -12,6 +12,7 @@
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/syswait.h"
+#include "events.h"
 #include "peers_impl.h"
 #include "server.h"
 
@@ -39,8 +40,11 @@ void peers_complain(struct peers *peers, enum peer_complaint kind, const struct 
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	log_warning("peer %s: %s (%u more such lines were withheld)",
-		    peer_address_text(who, address), text, withheld);
+	peer_address_text(who, address);
+	event_log(PEER_REFUSED,
+		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", address), LOG_TEXT("SHUNT_REASON", text),
+			    LOG_NUMBER("SHUNT_WITHHELD", withheld)),
+		  "peer %s: %s (%u more such lines were withheld)", address, text, withheld);
 }
 
 bool peers_way(const struct peers *peers, const struct peer_rule *rule, enum tls_way *ret_way,

@@ -3,6 +3,7 @@
 #include "core/link_msg.h"
 #include "os/bell.h"
 #include "os/log.h"
+#include "events.h"
 #include "remote_lane.h"
 #include "server.h"
 
@@ -88,6 +89,16 @@ static void tell(struct remote_lane *lane)
 		  lane->name.local.port, lane->report.why, worker_end_name(lane->report.end));
 }
 
+static void tell_reset(const struct remote_lane *lane, const char *why)
+{
+	const char *peer = lane->peer ? lane->peer->name : "";
+
+	event_log(CONNECTION_RESET,
+		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer), LOG_TEXT("SHUNT_REASON", why)),
+		  "a client's half holds nonsense (%s): its connection%s%s is reset", why,
+		  peer[0] ? " to " : "", peer);
+}
+
 /* Do @task. False: it is for the worker to go on. */
 static bool do_task(struct remote_lane *lane, enum remote_task task)
 {
@@ -99,7 +110,7 @@ static bool do_task(struct remote_lane *lane, enum remote_task task)
 	}
 	rc = remote_do(&lane->r, task);
 	if (rc < 0) {
-		log_warning("a half holds nonsense: its connection is reset");
+		tell_reset(lane, "in a word of state");
 		remote_abort(&lane->r);
 	} else if (rc > 0) {
 		bell_ring(lane->bell);
@@ -205,8 +216,7 @@ void remote_lane_ended(struct worker_lane *worker_lane, const struct worker_repo
 	lane->has_ended = true;
 	lane->ended_ns = loop_now(&lane->server->loop);
 	if (report->end == WORKER_CLIENT_BREACH) {
-		log_warning("a client's half holds nonsense (%s): its connection is reset",
-			    report->why);
+		tell_reset(lane, report->why);
 		remote_abort(&lane->r);
 	}
 	if (report->end == WORKER_PEER_BREACH)

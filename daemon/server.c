@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include "base/util.h"
+#include "events.h"
 #include "links.h"
 #include "os/clock.h"
 #include "os/fd.h"
@@ -25,7 +26,8 @@ static void on_idle(struct timer *timer)
 {
 	struct server *server = container_of(timer, struct server, idle);
 
-	log_info("no client for %u s: the daemon ends", server->exit_idle_s);
+	event_log(DAEMON_STOPPING, LOG_FACTS(LOG_TEXT("SHUNT_REASON", "idle")),
+		  "no client for %u s: the daemon ends", server->exit_idle_s);
 	server_end(server);
 }
 
@@ -134,11 +136,13 @@ static bool check_rule(void)
 	if (rc == TCP_RULE_HOLDS)
 		return true;
 	if (rc < 0)
-		log_error("the TCP counting rule could not be checked (error %d): every connection "
+		event_log(KERNEL_UNFIT, LOG_FACTS(LOG_NUMBER("SHUNT_ERROR", -rc)),
+			  "the TCP counting rule could not be checked (error %d): every connection "
 			  "stays on TCP",
 			  -rc);
 	else
-		log_error("this kernel's TCP counters break the counting rule: every connection "
+		event_log(KERNEL_UNFIT, LOG_FACTS(LOG_TEXT("SHUNT_REASON", "wrong counts")),
+			  "this kernel's TCP counters break the counting rule: every connection "
 			  "stays on TCP");
 	return false;
 }

@@ -11,6 +11,7 @@
 #endif
 
 #include "base/util.h"
+#include "events.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/log.h"
@@ -155,9 +156,10 @@ static void on_signal(struct source *source, uint32_t events)
 		reload(service);
 		return;
 	}
-	log_info("signal %u: the daemon ends; lanes within this host go on, those to other hosts "
-		 "go back to TCP",
-		 info.ssi_signo);
+	event_log(DAEMON_STOPPING, LOG_FACTS(LOG_TEXT("SHUNT_REASON", "told to")),
+		  "signal %u: the daemon ends; lanes within this host go on, those to other hosts "
+		  "go back to TCP",
+		  info.ssi_signo);
 	tell("STOPPING=1");
 	server_end(service->server);
 }

@@ -9,6 +9,7 @@
 #include "os/fd.h"
 #include "os/log.h"
 #include "os/syswait.h"
+#include "events.h"
 #include "pair.h"
 #include "request.h"
 #include "server.h"
@@ -52,8 +53,12 @@ void session_cut(struct session *session, const char *format, ...)
 		va_start(args, format);
 		vsnprintf(text, sizeof(text), format, args);
 		va_end(args);
-		log_warning("pid %d (uid %u): cut off: %s; its connections stay as they are",
-			    (int)session->pid, (unsigned int)session->uid, text);
+		event_log(CLIENT_CUT_OFF,
+			  LOG_FACTS(LOG_NUMBER("SHUNT_PID", session->pid),
+				    LOG_NUMBER("SHUNT_UID", session->uid),
+				    LOG_TEXT("SHUNT_REASON", text)),
+			  "pid %d (uid %u): cut off: %s; its connections stay as they are",
+			  (int)session->pid, (unsigned int)session->uid, text);
 	}
 	session_doom(session);
 }
@@ -404,8 +409,11 @@ static void turn_away(struct server *server, int fd, enum reason reason)
 	fd_send(fd, bytes, ctl_encode(&msg, bytes), NULL, 0);
 	fd_close(fd);
 	if (log_limit_pass(&server->turned_away, loop_now(&server->loop), &withheld))
-		log_warning("a client was turned away: %s (%u more since the last such line)",
-			    reason_text(reason), withheld);
+		event_log(CLIENT_REFUSED,
+			  LOG_FACTS(LOG_TEXT("SHUNT_REASON", reason_name(reason)),
+				    LOG_NUMBER("SHUNT_WITHHELD", withheld)),
+			  "a client was turned away: %s (%u more since the last such line)",
+			  reason_text(reason), withheld);
 }
 
 static enum reason session_admit(struct server *server, int fd, const struct ucred *cred,

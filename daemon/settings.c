@@ -4,6 +4,7 @@
 
 #include "config_change.h"
 #include "config_key.h"
+#include "events.h"
 #include "os/log.h"
 #include "server.h"
 #include "settings.h"
@@ -21,7 +22,10 @@ bool settings_load(struct conf *config, const char *path)
 	rc = conf_load(config, is_default ? SHUNT_CONF_PATH : path, &error);
 	if (rc == 0 || (rc == -ENOENT && is_default))
 		return true;
-	log_error("%s", error.text);
+	event_log(CONFIG_REFUSED,
+		  LOG_FACTS(LOG_TEXT("SHUNT_CONFIG", is_default ? SHUNT_CONF_PATH : path),
+			    LOG_TEXT("SHUNT_REASON", error.text)),
+		  "%s", error.text);
 	return false;
 }
 
@@ -65,6 +69,7 @@ void settings_reload(struct server *server, const char *path)
 	}
 	n = conf_change(&server->conf, &next, told_change, &needs_restart);
 	settings_apply_log(&server->conf);
-	log_notice("settings: read again, %zu changed%s", n,
-		   needs_restart ? ", of these some only when the daemon is restarted" : "");
+	event_log(CONFIG_RELOADED, LOG_FACTS(LOG_NUMBER("SHUNT_CHANGES", n)),
+		  "settings: read again, %zu changed%s", n,
+		  needs_restart ? ", of these some only when the daemon is restarted" : "");
 }
