@@ -8,6 +8,7 @@
 #include "devices_impl.h"
 #include "events.h"
 #include "links_impl.h"
+#include "manager.h"
 #include "os/clock.h"
 #include "os/log.h"
 #include "peers_impl.h"
@@ -331,6 +332,14 @@ struct links *links_start(struct server *server)
 	user.ctx = links;
 	peers_set_user(server->peers, &user);
 	return links;
+}
+
+void links_restore(struct links *links, struct manager_fds *passed)
+{
+	if (links)
+		remote_restore(links->server, passed);
+	else
+		manager_give_up(passed);
 }
 
 bool links_retire(struct links *links)

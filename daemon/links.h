@@ -19,6 +19,12 @@ struct server;
  */
 struct links *links_start(struct server *server);
 
+struct manager_fds;
+
+/* Go on with the lanes that a predecessor has left with the service manager. @links: NULL: there
+ * are none for us, and they are given up. */
+void links_restore(struct links *links, struct manager_fds *passed);
+
 /*
  * The daemon is about to end: make no more lanes, take back those that have not begun, and ask the
  * ends of all others to go back to TCP. Whether there are any: then links_have_lanes() tells how it

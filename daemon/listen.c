@@ -4,10 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef HAVE_SYSTEMD
-#include <systemd/sd-daemon.h>
-#endif
-
 #include "listen.h"
 #include "os/fd.h"
 #include "os/syswait.h"
@@ -65,34 +61,14 @@ int place_lock(struct place *place, int *ret_pid)
 	return len < 0 ? (int)len : 0;
 }
 
-/* The socket that systemd passed: a descriptor, -ENOENT if none, -EPROTO. */
-static int listen_passed(void)
-{
-#ifdef HAVE_SYSTEMD
-	int n = sd_listen_fds(1), fd = SD_LISTEN_FDS_START;
-
-	if (n < 0)
-		return n;
-	if (n > 1 || (n == 1 && sd_is_socket_unix(fd, SOCK_SEQPACKET, 1, NULL, 0) <= 0))
-		return -EPROTO;
-	if (n == 1) {
-		sys_fcntl(fd, F_SETFL, sys_fcntl(fd, F_GETFL, 0) | O_NONBLOCK);
-		return fd;
-	}
-#endif
-	return -ENOENT;
-}
-
 int place_listen(struct place *place, bool serve_all)
 {
-	AUTO_FD int fd = listen_passed();
+	AUTO_FD int fd = -1;
 	struct sockaddr_un addr;
 	mode_t mask;
 	socklen_t len;
 	int rc;
 
-	if (fd != -ENOENT)
-		return fd < 0 ? fd : TAKE(fd, -1);
 	rc = rundir_socket(&place->dir, LISTEN_SOCKET_NAME, &addr, &len);
 	if (rc < 0)
 		return rc;

@@ -35,9 +35,8 @@ int place_choose(struct place *place, const char *override);
 int place_lock(struct place *place, int *ret_pid);
 
 /*
- * The listening socket: that which systemd passed, else a new one at the place.
- * @serve_all: whether other users may connect. The descriptor, or -errno; -EPROTO if systemd
- * passed something else than one SEQPACKET socket.
+ * A new listening socket at the place. @serve_all: whether other users may connect. The
+ * descriptor, or -errno.
  */
 int place_listen(struct place *place, bool serve_all);
 

@@ -5,9 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "config.h"
 #include "events.h"
+#include "links.h"
 #include "listen.h"
+#include "manager.h"
 #include "os/fd.h"
 #include "os/log.h"
 #include "os/syswait.h"
@@ -137,14 +140,17 @@ static enum todo parse_options(int argc, char **argv, struct options *options, i
 	return TODO_SERVE;
 }
 
-static int serve(struct server *server, struct place *place, const struct options *options)
+/* Run until something ends the loop. @passed: what the service manager has passed. */
+static int serve(struct server *server, struct place *place, const struct options *options,
+		 struct manager_fds *passed)
 {
 	struct service service;
 	sigset_t set;
 	int rc, fd;
 
 	service_block_signals(&set);
-	fd = place_listen(place, server->serve_all);
+	fd = passed->listener >= 0 ? TAKE(passed->listener, -1)
+				   : place_listen(place, server->serve_all);
 	if (fd < 0) {
 		log_error("no socket in %s: %s", place->dir.path, strerror(-fd));
 		return EXIT_FAILURE;
@@ -155,6 +161,7 @@ static int serve(struct server *server, struct place *place, const struct option
 		log_error("can't start: %s", strerror(-rc));
 		return EXIT_FAILURE;
 	}
+	links_restore(server->links, passed);
 	rc = service_start(&service, server, options->config, &set);
 	if (rc == 0) {
 		event_log(DAEMON_READY,
@@ -182,6 +189,7 @@ static bool serves_all(const struct conf *conf, const struct place *place)
 static int start(const struct options *options)
 {
 	static struct server server;
+	struct manager_fds passed = {.listener = -1};
 	struct place place;
 	int rc, pid = 0;
 
@@ -200,7 +208,12 @@ static int start(const struct options *options)
 	else if (rc < 0)
 		log_error("%s can't be used as runtime directory: %s", place.dir.path,
 			  strerror(-rc));
-	rc = rc ? EXIT_FAILURE : serve(&server, &place, options);
+	if (rc == 0)
+		rc = manager_take(&passed);
+	if (rc < 0)
+		log_error("what the service manager passes is of no use: %s", strerror(-rc));
+	rc = rc ? EXIT_FAILURE : serve(&server, &place, options, &passed);
+	manager_fds_close(&passed);
 	place_leave(&place);
 	return rc;
 }

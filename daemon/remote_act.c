@@ -179,6 +179,9 @@ void remote_act(struct remote_lane *lane)
 			break;
 	}
 	check_stuck(lane);
+	/* The last descriptor must be the last. */
+	if (lane->r.sock < 0)
+		remote_unkeep(lane);
 	remote_tell_lost(lane);
 	show(lane);
 	if (remote_lane_settle(lane))

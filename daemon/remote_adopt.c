@@ -17,18 +17,18 @@
 #include "session.h"
 
 /*
- * Lanes of a predecessor. Its client brings the socket, both halves and both bells; nothing else of
- * the lane has outlived it, and nothing else is needed: the lane is lost, since the link is, and
- * from what stands in the halves and in the kernel remote_replay.h goes on where the predecessor
- * stopped, between any two of its stores. What the other daemon has to tell it tells again
- * (remote_lost.c).
+ * Lanes of a predecessor. Its client, or the service manager with which the predecessor has left
+ * them (remote_keep.c), brings the socket, both halves and both bells; nothing else of the lane has
+ * outlived it, and nothing else is needed: the lane is lost, since the link is, and from what
+ * stands in the halves and in the kernel remote_replay.h goes on where the predecessor stopped,
+ * between any two of its stores. What the other daemon has to tell it tells again (remote_lost.c).
  *
  * A client may write what it likes into halves that it brings, also into ours: what we believe of
  * it concerns its own connection alone, which it proves by the socket. So does the lane's id, since
  * the other daemon goes by the connection's name as well.
  *
- * When the daemon lives and only the session with the client was cut, the lane is here still, and
- * is held again.
+ * When the lane is here already, since the manager had it, or since the daemon lives and only the
+ * session with the client was cut, it is held again.
  */
 
 /* Adopted lanes at a time. Chosen: a quarter of the kernel's usual vm.max_map_count, with two
@@ -40,15 +40,6 @@
 #define LOOKS_MAX 16
 
 static uint32_t n_adopted;
-
-/* What ADOPT brings, in the order of its descriptors. */
-enum brought {
-	BROUGHT_SOCKET,
-	BROUGHT_HALF, /* the client's */
-	BROUGHT_FED,  /* ours */
-	BROUGHT_BELL, /* the client's */
-	BROUGHT_EAR,  /* ours, which it rings */
-};
 
 /* Whether the descriptors in @bag can be those of a lane; the size of its rings. */
 static bool check(const struct fd_bag *bag, uint64_t *ret_ring_bytes)
@@ -108,11 +99,10 @@ static bool map_halves(struct remote_lane *lane, const struct fd_bag *bag)
 	return true;
 }
 
-/* Take what the client has brought. */
-static enum reason fill(struct remote_lane *lane, struct end *end, int *sock,
+/* Take what was brought. */
+static enum reason fill(struct remote_lane *lane, struct quota_user *user, int *sock,
 			const struct fd_bag *bag)
 {
-	struct quota_user *user = end->session->user;
 	int ear;
 
 	if (!quota_take_ring(&lane->server->quota, user, 2 * lane->ring_bytes))
@@ -135,21 +125,34 @@ static enum reason fill(struct remote_lane *lane, struct end *end, int *sock,
 	return REASON_NONE;
 }
 
-/* A lane of @end with halves of @ring_bytes, from @bag and *@sock, which is taken. */
-static enum reason make(struct end *end, const struct remote_key *key, uint64_t ring_bytes,
-			int *sock, const struct fd_bag *bag)
+enum reason remote_adopt_make(const struct remote_adoption *from, int *sock,
+			      const struct fd_bag *bag, struct remote_lane **ret_lane)
 {
-	struct remote_lane *lane = n_adopted < ADOPTED_MAX ? remote_lane_alloc(end) : NULL;
+	struct remote_key key = {.name = *from->name, .epoch = from->epoch};
+	struct remote_lane *lane;
 	enum reason reason = REASON_NO_MEMORY;
+	uint64_t ring;
 
+	*ret_lane = NULL;
+	if (!check(bag, &ring))
+		return REASON_LANE_CORRUPT;
+	key.id = read_id(bag->fds[BROUGHT_FED]);
+	if (!key.id)
+		return REASON_LANE_CORRUPT;
+	lane = remote_lane_by_key(&key);
+	if (lane) {
+		*ret_lane = lane;
+		return lane->has_begun ? REASON_NONE : REASON_LANE_CORRUPT;
+	}
+	lane = n_adopted < ADOPTED_MAX ? remote_lane_alloc(from->server, from->name) : NULL;
 	if (!lane)
 		return REASON_OVER_QUOTA;
-	lane->epoch = (uint32_t)key->epoch;
-	lane->ring_bytes = ring_bytes;
+	lane->epoch = from->epoch;
+	lane->ring_bytes = ring;
 	lane->is_adopted = true;
 	n_adopted++;
-	if (remote_lane_name(lane, key->id) == 0)
-		reason = fill(lane, end, sock, bag);
+	if (remote_lane_name(lane, key.id) == 0)
+		reason = fill(lane, from->user, sock, bag);
 	if (reason != REASON_NONE) {
 		lane->is_failed = true;
 		remote_lane_settle(lane);
@@ -158,10 +161,11 @@ static enum reason make(struct end *end, const struct remote_key *key, uint64_t 
 	lane->has_mapped = lane->has_match = lane->has_begun = lane->has_ended = true;
 	lane->r.lost = true;
 	lane->ended_ns = loop_now(&lane->server->loop);
-	remote_hold(lane, end);
 	log_debug("epoch %u, port %u: adopted from a predecessor", lane->epoch,
-		  end->name.local.port);
+		  lane->name.local.port);
+	remote_keep(lane, bag->fds[BROUGHT_HALF], bag->fds[BROUGHT_FED]);
 	remote_act_soon(lane);
+	*ret_lane = lane;
 	return REASON_NONE;
 }
 
@@ -172,21 +176,17 @@ void remote_adopted_gone(void)
 
 enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag)
 {
-	struct remote_key key = {.name = end->name, .epoch = epoch};
+	const struct remote_adoption from = {
+		.server = end->session->server,
+		.user = end->session->user,
+		.name = &end->name,
+		.epoch = epoch,
+	};
 	AUTO_FD int sock = fd;
 	struct remote_lane *lane;
-	uint64_t ring;
+	enum reason reason = remote_adopt_make(&from, &sock, bag, &lane);
 
-	if (!check(bag, &ring))
-		return REASON_LANE_CORRUPT;
-	key.id = read_id(bag->fds[BROUGHT_FED]);
-	if (!key.id)
-		return REASON_LANE_CORRUPT;
-	lane = remote_lane_by_key(&key);
-	if (!lane)
-		return make(end, &key, ring, &sock, bag);
-	if (!lane->has_begun)
-		return REASON_LANE_CORRUPT;
-	remote_hold(lane, end);
-	return REASON_NONE;
+	if (reason == REASON_NONE)
+		remote_hold(lane, end);
+	return reason;
 }

@@ -83,6 +83,7 @@ static enum coupling_verdict drained(struct end *end, uint32_t epoch, enum reaso
 	remote_let_go(end);
 	end_note(end, HISTORY_DRAINED, reason, epoch);
 	lane->r.drained = true;
+	remote_unkeep(lane);
 	/* Its last words go with that. */
 	if (lane->worker)
 		worker_lane_end(lane->worker);
@@ -111,6 +112,7 @@ static void leave(struct end *end, enum reason reason, bool died)
 		end->state = CTL_STATE_TCP;
 		remote_let_go(end);
 		lane->r.drained = true;
+		remote_unkeep(lane);
 		if (lane->worker)
 			worker_lane_end(lane->worker);
 		remote_act(lane);
@@ -225,6 +227,7 @@ void remote_stop(void)
 {
 	struct list *node, *next;
 
+	remote_keep_all();
 	list_for_each_safe (node, next, &remote_lanes) {
 		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
 

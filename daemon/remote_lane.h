@@ -10,6 +10,7 @@
 #include "fabric/worker.h"
 #include "links_impl.h"
 #include "loop.h"
+#include "manager.h"
 #include "os/fd.h"
 #include "peers.h"
 #include "quota.h"
@@ -35,8 +36,9 @@
  * says that it was noted; only then may the sender's client be through with the lane, and the lane
  * be forgotten (remote_lost.c).
  *
- * A daemon that dies takes registrations, links and duplicates with it, and nothing else: its
- * client brings the lane to the successor, where it begins as one that has ended (remote_adopt.c).
+ * A daemon that dies takes registrations, links and duplicates with it, and nothing else: the
+ *service manager, if there is one, and its client bring the lane to the successor, where it begins
+ *as one that has ended (remote_keep.c, remote_adopt.c).
  */
 
 /* What both daemons call a lane for good; hashed as bytes. */
@@ -75,7 +77,7 @@ struct remote_lane {
 		struct mr_half *half;
 		bool is_busy;
 	} fed, client;
-	int half;	      /* descriptor of the client's half, until it is attached; else -1 */
+	int half;	      /* descriptor of the client's half, until it is kept; else -1 */
 	int bell;	      /* the client's */
 	int ear_bell;	      /* which it rings, until it is sent; else -1 */
 	int ear;	      /* the worker's ear of it */
@@ -90,6 +92,9 @@ struct remote_lane {
 	struct timer act;
 	uint64_t gone_ns; /* since when the client is gone, or seems to be; 0: it is not */
 	uint64_t ended_ns;
+
+	struct timer keep;
+	char kept[MANAGER_NAME_BYTES]; /* what the manager calls it; empty: it has not got it */
 
 	/* remote_lost.c */
 	bool has_told;	/* LOST, over a session of now */
@@ -171,11 +176,54 @@ void remote_on_noted(struct link_peer *peer, const struct peer_lane_at *at);
 /* --- remote_adopt.c: lanes of a predecessor ----------------------------------------------------
  */
 
+/* What is brought, in this order: the socket, as ADOPT has it, apart from the others. */
+enum remote_brought {
+	BROUGHT_SOCKET,
+	BROUGHT_HALF, /* the client's */
+	BROUGHT_FED,  /* ours */
+	BROUGHT_BELL, /* the client's */
+	BROUGHT_EAR,  /* ours, which it rings, or an ear of it */
+	BROUGHT,
+};
+
+struct remote_adoption {
+	struct server *server;
+	struct quota_user *user; /* to be charged */
+	const struct tcp_name *name;
+	uint32_t epoch;
+};
+
+/*
+ * Make a lane of what @bag brings, or find the one that is here already: *@ret_lane. *@sock: the
+ * TCP socket, taken if the lane is made. REASON_NONE, or why not.
+ */
+enum reason remote_adopt_make(const struct remote_adoption *from, int *sock,
+			      const struct fd_bag *bag, struct remote_lane **ret_lane);
+
 /* For struct remote_ops. */
 enum reason remote_adopt(struct end *end, uint32_t epoch, int fd, struct fd_bag *bag);
 
 /* One of them is no more. */
 void remote_adopted_gone(void);
+
+/* --- remote_keep.c: what the service manager keeps ----------------------------------------------
+ */
+
+/* @lane has begun: if it lives for a while, it is left with the manager for a successor of ours. */
+void remote_keep_later(struct remote_lane *lane);
+
+/* @lane, whose halves are the descriptors @half and @fed (which stay the caller's), is left with
+ * the manager at once. That it can't be is logged. */
+void remote_keep(struct remote_lane *lane, int half, int fed);
+
+/* Its client, or the other end, needs no successor of ours. Harmless if it is not kept. */
+void remote_unkeep(struct remote_lane *lane);
+
+/* We are about to end, and what is kept stays so. */
+void remote_keep_all(void);
+
+/* Take over what a predecessor has left with the manager. */
+void remote_restore(struct server *server, struct manager_fds *passed);
 
 /* --- remote_show.c: what is told of it ----------------------------------------------------------
  */
@@ -204,9 +252,9 @@ void remote_peer_lost(struct remote_lane *lane, const struct link_peer *peer, ui
 /* --- remote_life.c: how a lane is made and unmade ----------------------------------------------
  */
 
-/* A lane of @end and its name, known to nobody; peer, link and halves are the caller's to add. NULL
- * without memory. */
-struct remote_lane *remote_lane_alloc(const struct end *end);
+/* A lane of the connection @name, known to nobody; peer, link and halves are the caller's to add.
+ * NULL without memory. */
+struct remote_lane *remote_lane_alloc(struct server *server, const struct tcp_name *name);
 
 /* A lane of @end, which waits, over @link. NULL, and why. */
 struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,

@@ -222,15 +222,15 @@ static void on_act(struct timer *timer)
 	remote_act(container_of(timer, struct remote_lane, act));
 }
 
-struct remote_lane *remote_lane_alloc(const struct end *end)
+struct remote_lane *remote_lane_alloc(struct server *server, const struct tcp_name *name)
 {
 	struct remote_lane *lane = calloc(1, sizeof(*lane));
 
 	if (!lane)
 		return NULL;
 	*lane = (struct remote_lane){
-		.server = end->session->server,
-		.name = end->name,
+		.server = server,
+		.name = *name,
 		.half = -1,
 		.bell = -1,
 		.ear_bell = -1,
@@ -249,7 +249,7 @@ struct remote_lane *remote_lane_new(struct host_link *link, struct end *end,
 				    const struct peer_offer *offer, uint64_t own_id,
 				    enum reason *ret_reason)
 {
-	struct remote_lane *lane = remote_lane_alloc(end);
+	struct remote_lane *lane = remote_lane_alloc(end->session->server, &end->name);
 
 	*ret_reason = REASON_NO_MEMORY;
 	if (!lane)
@@ -280,6 +280,7 @@ static void lane_free(struct remote_lane *lane)
 
 	if (lane->has_begun)
 		remote_bury(lane);
+	remote_unkeep(lane);
 	if (lane->is_adopted)
 		remote_adopted_gone();
 	if (lane->has_key)

@@ -204,6 +204,7 @@ void remote_lane_go_on(struct remote_lane *lane)
 		remote_take_back(lane, REASON_NO_MEMORY, REASON_NO_MEMORY);
 		return;
 	}
+	remote_keep_later(lane);
 	if (!lane->is_first)
 		send_match(lane);
 	completed(lane);

@@ -12,6 +12,7 @@
 
 #include "base/util.h"
 #include "events.h"
+#include "manager.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/log.h"
@@ -21,15 +22,6 @@
 #include "settings.h"
 
 #define STATUS_OF_DEVICES "STATUS=Looking at RDMA devices"
-
-static void tell(const char *state)
-{
-#ifdef HAVE_SYSTEMD
-	sd_notify(0, state);
-#else
-	(void)state;
-#endif
-}
 
 /* --- status and readiness --------------------------------------------------------------------- */
 
@@ -52,14 +44,14 @@ static void tell_status(struct service *service)
 
 	service->told = facts_of(service->server);
 	if (!service->is_ready) {
-		tell(STATUS_OF_DEVICES);
+		manager_tell(STATUS_OF_DEVICES);
 		return;
 	}
 	snprintf(text, sizeof(text),
 		 "STATUS=Programs: %" PRIu32 ", connection ends: %" PRIu32
 		 ", RDMA devices ready: %" PRIu32 " of %" PRIu32 ", other hosts: %" PRIu32,
 		 facts->programs, facts->ends, facts->devices_ready, facts->devices, facts->peers);
-	tell(text);
+	manager_tell(text);
 }
 
 static void become_ready(struct service *service)
@@ -67,7 +59,7 @@ static void become_ready(struct service *service)
 	service->is_ready = true;
 	timer_clear(&service->server->loop.timers, &service->ready);
 	tell_status(service);
-	tell("READY=1");
+	manager_tell("READY=1");
 }
 
 static void on_ready_limit(struct timer *timer)
@@ -108,7 +100,7 @@ static void on_watchdog(struct timer *timer)
 	bool is_silent = !devices_are_alive(service->server->devices);
 
 	if (!is_silent)
-		tell("WATCHDOG=1");
+		manager_tell("WATCHDOG=1");
 	else if (!service->was_silent)
 		log_error("a worker thread has not answered for %" PRIu64
 			  " ms: the watchdog is not told that the daemon is well",
@@ -139,9 +131,9 @@ static void reload(struct service *service)
 
 	snprintf(text, sizeof(text), "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
 		 clock_now_ns() / 1000u);
-	tell(text);
+	manager_tell(text);
 	settings_reload(service->server, service->config_path);
-	tell(service->is_ready ? "READY=1" : STATUS_OF_DEVICES);
+	manager_tell(service->is_ready ? "READY=1" : STATUS_OF_DEVICES);
 }
 
 static void on_signal(struct source *source, uint32_t events)
@@ -160,7 +152,7 @@ static void on_signal(struct source *source, uint32_t events)
 		  "signal %u: the daemon ends; lanes within this host go on, those to other hosts "
 		  "go back to TCP",
 		  info.ssi_signo);
-	tell("STOPPING=1");
+	manager_tell("STOPPING=1");
 	server_end(service->server);
 }
 
@@ -203,7 +195,7 @@ void service_stop(struct service *service)
 {
 	struct loop *loop = &service->server->loop;
 
-	tell("STOPPING=1"); /* also when nobody asked for it */
+	manager_tell("STOPPING=1"); /* also when nobody asked for it */
 	loop->after = NULL;
 	timer_clear(&loop->timers, &service->ready);
 	timer_clear(&loop->timers, &service->status);

@@ -6,7 +6,6 @@ usage: service.py BUILD_DIR
 """
 import os
 import re
-import select
 import signal
 import socket
 import subprocess
@@ -15,6 +14,7 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+from manager import Manager
 from private import Failure, Private
 from tap import Tap
 
@@ -25,44 +25,15 @@ SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 EXPOSURE_MAX = 20
 
 
-class Manager:
-	"""The socket of a service manager, as sd_notify(3) has it."""
-
-	def __init__(self, directory):
-		self.path = os.path.join(directory, "notify")
-		self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-		self.sock.bind(self.path)
-		self.seen = []
-
-	def until(self, wanted, seconds=10):
-		"""Messages up to the one that has the line @wanted, or begins one with it; None: none came."""
-		end = time.monotonic() + seconds
-		taken = []
-		while True:
-			left = end - time.monotonic()
-			if left <= 0 or not select.select([self.sock], [], [], left)[0]:
-				return None
-			message = self.sock.recv(4096).decode().splitlines()
-			self.seen.append(message)
-			taken.append(message)
-			if any(line.startswith(wanted) for line in message):
-				return taken
-
-	def close(self):
-		self.sock.close()
-
-
 class Service(Private):
 	"""A private daemon with a manager."""
 
 	def __init__(self, build, env=None, **settings):
 		super().__init__(build, **settings)
-		self.extra = env or {}
-		self.manager = None
+		self.daemon_env = env or {}
 
 	def start(self):
 		self.manager = Manager(self.dir)
-		self.daemon_env = dict(self.extra, NOTIFY_SOCKET=self.manager.path)
 		super().start()
 
 	def __exit__(self, *exc):
@@ -78,7 +49,7 @@ class Service(Private):
 		before = len(self.log_text())
 		self.daemon.send_signal(signal.SIGHUP)
 		if self.manager.until("RELOADING=1") is None or self.manager.until("READY=1") is None:
-			raise Failure(f"reading the settings again was not told: {self.manager.seen}")
+			raise Failure(f"reading the settings again was not told: {self.manager.told}")
 		return self.log_text()[before:]
 
 
@@ -97,14 +68,14 @@ def tells_when_it_is_ready_and_when_it_ends(build):
 	with Service(build) as service:
 		told = service.manager.until("READY=1")
 		if told is None:
-			yield f"READY=1 never came: {service.manager.seen}"
-		status = service.manager.seen and [line for message in service.manager.seen for line in message
-						   if line.startswith("STATUS=")]
+			yield f"READY=1 never came: {service.manager.told}"
+			return
+		status = [line for message in told for line in message if line.startswith("STATUS=")]
 		if not status or "Programs:" not in status[-1]:
-			yield f"the status is not told: {service.manager.seen}"
+			yield f"the status is not told: {told}"
 		service.daemon.send_signal(signal.SIGTERM)
 		if service.manager.until("STOPPING=1") is None:
-			yield f"STOPPING=1 never came: {service.manager.seen}"
+			yield f"STOPPING=1 never came: {service.manager.told}"
 		if service.daemon.wait(10) != 0:
 			yield f"exit status {service.daemon.returncode}"
 
@@ -115,9 +86,9 @@ def status_follows_what_is_served(build):
 		with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
 			sock.connect(os.path.join(service.dir, "shuntd.sock"))
 			if service.manager.until("STATUS=Programs: 1,") is None:
-				yield f"a client is not in the status: {service.manager.seen}"
+				yield f"a client is not in the status: {service.manager.told}"
 		if service.manager.until("STATUS=Programs: 0,") is None:
-			yield f"a client that went is still in the status: {service.manager.seen}"
+			yield f"a client that went is still in the status: {service.manager.told}"
 		# At rest nothing is told.
 		told = service.manager.until("STATUS=", 2.5)
 		if told is not None:

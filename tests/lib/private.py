@@ -28,6 +28,8 @@ class Private:
 		self.relay = relay
 		# What the daemon's environment has beside that of the programs.
 		self.daemon_env = {}
+		# Of manager.py: starts the daemon; None: nobody does.
+		self.manager = None
 		# Only who has rights may raise a limit.
 		self.prefix = ["prlimit", *limits] if limits else []
 		if user is not None:
@@ -65,9 +67,13 @@ class Private:
 		if self.relay is not None:
 			path = ("tests", "lib", "relay", "relayd")
 			env = dict(env, **{f"RELAY_{key.upper()}": str(value) for key, value in self.relay.items()})
-		self.daemon = subprocess.Popen([*self.prefix, os.path.join(self.build, *path)], env=env,
-					       stdout=self.log, stderr=self.log,
-					       stdin=subprocess.DEVNULL)
+		words, passed, options = [], {}, {}
+		if self.manager:
+			words, passed, options = self.manager.start_with()
+			passed["NOTIFY_SOCKET"] = self.manager.path
+		self.daemon = subprocess.Popen([*self.prefix, *words, os.path.join(self.build, *path)],
+					       env=dict(env, **passed), stdout=self.log, stderr=self.log,
+					       stdin=subprocess.DEVNULL, **options)
 		until = time.monotonic() + 10
 		while self.run_tool("status").returncode:
 			if self.daemon.poll() is not None or time.monotonic() > until:
