@@ -111,7 +111,7 @@ def many_streams_leave_at_once(build, rounds):
 	"""Each lane's last words arrive, so that none stands still and is waited for."""
 	with Pair(build, **SETTINGS) as pair:
 		pair.warm_up()
-		args = ("--bytes", f"{3 + rounds}M", "--rate", "1M", "--max-op", "8K")
+		args = ("--bytes", f"{4 + 3 * rounds}M", "--rate", "1M", "--max-op", "8K")
 		programs = [pair.daemons[1].stream(*args, "listen", PORT + i, ADDRESSES[1]) for i in range(12)]
 		time.sleep(0.5)
 		programs += [pair.daemons[0].stream(*args, "connect", ADDRESSES[1], PORT + i) for i in range(12)]
