@@ -99,6 +99,13 @@ static json_t *device_json(const struct host_device *dev)
 	return json;
 }
 
+static json_t *note_json(const struct preflight_line *line)
+{
+	return json_pack("{s:s, s:s, s:s, s:s%, s:s}", "what", preflight_name(line->what), "device",
+			 line->device, "text", line->text, "found", line->text,
+			 (size_t)line->found_len, "remedy", preflight_remedy(line));
+}
+
 json_t *devices_json(const struct devices *devices, uint32_t *ret_count)
 {
 	json_t *array = json_array(), *notes = json_array();
@@ -113,10 +120,7 @@ json_t *devices_json(const struct devices *devices, uint32_t *ret_count)
 			count++;
 		}
 		for (size_t i = 0; i < devices->preflight.n; i++)
-			json_array_append_new(
-				notes, json_pack("{s:s, s:s}", "what",
-						 preflight_name(devices->preflight.lines[i].what),
-						 "text", devices->preflight.lines[i].text));
+			json_array_append_new(notes, note_json(&devices->preflight.lines[i]));
 	}
 	*ret_count = count;
 	return json_pack("{s:s, s:b, s:o, s:o}", "rdma", devices ? "on" : "off", "scanned",

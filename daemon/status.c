@@ -201,12 +201,13 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 
 static json_t *status_json(const struct server *server)
 {
-	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:b, s:o}", "pid", (int)getpid(), "version",
-			 SHUNT_VERSION, "uptime_s",
+	return json_pack("{s:i, s:s, s:o, s:I, s:o, s:b, s:o, s:b}", "pid", (int)getpid(),
+			 "version", SHUNT_VERSION, "uptime_s",
 			 figure((clock_now_ns() - server->started_ns) / 1000000000u), "sessions",
 			 (json_int_t)server->session_count, "connections",
 			 figure((uint64_t)map_count(&server->registry.by_cookie)), "all_users",
-			 server->serve_all, "ring_bytes", figure(server->conf.ring_bytes));
+			 server->serve_all, "ring_bytes", figure(server->conf.ring_bytes),
+			 "tcp_rule_holds", server->rule_holds);
 }
 
 static int memfd_with(const char *text, size_t len)

@@ -115,6 +115,19 @@ static const char links_help[] =
 	"\n"
 	"--json tells more, also of each device.\n";
 
+static const char check_help[] =
+	"Usage: shunt check [--pid PID] [--peer ADDRESS] [--device DEVICE] [--json]\n"
+	"Look at all that Shunt needs of this host, point by point: pass, warn or fail, what was "
+	"found,\n"
+	"and what to do about it. Changes nothing. As root it sees more.\n"
+	"\n"
+	"  --pid PID        also whether process PID runs under Shunt, and if not, why\n"
+	"  --peer ADDRESS   call the daemon of that host, not those of the settings\n"
+	"  --device DEVICE  of the RDMA devices this one only\n"
+	"  --json           as JSON\n"
+	"\n"
+	"Exit status: 0 nothing failed (there may be warnings), 1 something failed.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -131,6 +144,7 @@ static const struct subcommand {
 	{"peers", cmd_peers, "show the daemons of other hosts", peers_help},
 	{"links", cmd_links, "show the RDMA links to other hosts", links_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
+	{"check", cmd_check, "say what the host lacks, and what to do about it", check_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };
 

@@ -13,8 +13,6 @@
 #include "target.h"
 #include "tool.h"
 
-#define LIBRARY_NAME "/libshunt-preload"
-
 /* A number from @lo to INT32_MAX that ends at @end; where it ended, or NULL. */
 static const char *parse_number(const char *text, long lo, char end, int32_t *ret_value)
 {
@@ -64,7 +62,7 @@ static enum mapped has_library(int32_t pid)
 	if (!maps)
 		return MAPPED_UNKNOWN;
 	while (found == MAPPED_NO && fgets(line, sizeof(line), maps)) {
-		if (strstr(line, LIBRARY_NAME))
+		if (strstr(line, TARGET_LIBRARY))
 			found = MAPPED_YES;
 	}
 	if (ferror(maps))

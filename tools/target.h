@@ -3,6 +3,9 @@
 
 #include <stdint.h>
 
+/* What the name of our library, as it is in a memory map, begins with. */
+#define TARGET_LIBRARY "/libshunt-preload"
+
 /*
  * PID[:FD] on the command line: a process, or one of its descriptors.
  */

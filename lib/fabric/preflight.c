@@ -20,7 +20,22 @@
 #define PATH_BYTES 512
 #define NAME_BYTES 65
 
-/* @device: "" for none. */
+/* Between the two parts of a line. */
+#define PARTED ": "
+
+static void part_line(struct preflight_line *line)
+{
+	char *parting = strchr(line->text, '\n');
+	const size_t len = strlen(PARTED);
+
+	line->found_len = (uint32_t)(parting ? (size_t)(parting - line->text) : strlen(line->text));
+	if (!parting || strlen(line->text) + len > sizeof(line->text))
+		return;
+	memmove(parting + len, parting + 1, strlen(parting + 1) + 1);
+	memcpy(parting, PARTED, len);
+}
+
+/* @device: "" for none. @format: a newline parts what is missing from what to do about it. */
 __attribute__((format(printf, 4, 5))) static void add(struct preflight *preflight,
 						      enum preflight_what what, const char *device,
 						      const char *format, ...)
@@ -36,6 +51,7 @@ __attribute__((format(printf, 4, 5))) static void add(struct preflight *prefligh
 	va_start(args, format);
 	vsnprintf(line->text, sizeof(line->text), format, args);
 	va_end(args);
+	part_line(line);
 }
 
 static bool is_listed(const struct preflight_config *config, const char *name)
@@ -130,7 +146,7 @@ static void check_device(const struct preflight_config *config, const char *devi
 
 	if (!find_node(config->root, device, node)) {
 		add(preflight, PREFLIGHT_NO_UVERBS, device,
-		    "RDMA device %s can't be used by programs: load the kernel's module ib_uverbs "
+		    "RDMA device %s can't be used by programs\nload the kernel's module ib_uverbs "
 		    "(modprobe ib_uverbs; the package rdma-core does it at boot)",
 		    device);
 		return;
@@ -138,17 +154,17 @@ static void check_device(const struct preflight_config *config, const char *devi
 	rc = try_node(config->root, node);
 	if (rc == -ENOENT) {
 		add(preflight, PREFLIGHT_NO_UVERBS, device,
-		    "RDMA device %s: /dev/infiniband/%s is missing: in a container, pass it in "
+		    "RDMA device %s: /dev/infiniband/%s is missing\nin a container, pass it in "
 		    "(--device /dev/infiniband); else see whether udev runs",
 		    device, node);
 	} else if (rc < 0) {
 		describe_access(config->root, node, remedy, sizeof(remedy));
 		add(preflight, PREFLIGHT_UVERBS_DENIED, device,
-		    "RDMA device %s: no access to /dev/infiniband/%s (%s): %s", device, node,
+		    "RDMA device %s: no access to /dev/infiniband/%s (%s)\n%s", device, node,
 		    strerror(-rc), remedy);
 	} else if (!is_listed(config, device)) {
 		add(preflight, PREFLIGHT_NO_PROVIDER, device,
-		    "RDMA device %s: libibverbs has no provider library for it: install the "
+		    "RDMA device %s: libibverbs has no provider library for it\ninstall the "
 		    "package ibverbs-providers (rdma-core's, or the vendor's for a newer device)",
 		    device);
 	}
@@ -161,12 +177,12 @@ static void check_cm(const struct preflight_config *config, struct preflight *pr
 
 	if (rc == -ENOENT) {
 		add(preflight, PREFLIGHT_NO_CM, "",
-		    "no /dev/infiniband/rdma_cm, so no links to other hosts: load the kernel's "
+		    "no /dev/infiniband/rdma_cm, so no links to other hosts\nload the kernel's "
 		    "module rdma_ucm (modprobe rdma_ucm; rdma-core does it at boot)");
 	} else if (rc < 0) {
 		describe_access(config->root, "rdma_cm", remedy, sizeof(remedy));
 		add(preflight, PREFLIGHT_CM_DENIED, "",
-		    "no access to /dev/infiniband/rdma_cm (%s), so no links to other hosts: %s",
+		    "no access to /dev/infiniband/rdma_cm (%s), so no links to other hosts\n%s",
 		    strerror(-rc), remedy);
 	}
 }
@@ -200,7 +216,7 @@ static void check_memlock(const struct preflight_config *config, struct prefligh
 		return;
 	add(preflight, PREFLIGHT_MEMLOCK, "",
 	    "only %" PRIu64 " KiB of memory may be locked, RDMA needs %" PRIu64
-	    " KiB at the least: set LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited, or "
+	    " KiB at the least\nset LimitMEMLOCK=infinity in the unit, or ulimit -l unlimited, or "
 	    "memlock in /etc/security/limits.conf",
 	    config->memlock_limit / 1024, (config->memlock_bytes + 1023) / 1024);
 }
@@ -217,7 +233,7 @@ void preflight_check(const struct preflight_config *config, struct preflight *re
 		    strerror(-config->list_error));
 	else if (n == 0 && config->n_listed == 0)
 		add(ret_preflight, PREFLIGHT_NO_DEVICE, "",
-		    "no RDMA device here, connections to other hosts stay on TCP; an adapter needs "
+		    "no RDMA device here, connections to other hosts stay on TCP\nan adapter needs "
 		    "its kernel driver, for RDMA in software: modprobe rdma_rxe; rdma link add "
 		    "rxe0 type rxe netdev INTERFACE (package iproute2)");
 	else
@@ -260,6 +276,13 @@ bool preflight_is_closed(const struct preflight *preflight, const char *device)
 			return true;
 	}
 	return false;
+}
+
+const char *preflight_remedy(const struct preflight_line *line)
+{
+	const char *rest = line->text + line->found_len;
+
+	return strncmp(rest, PARTED, strlen(PARTED)) == 0 ? rest + strlen(PARTED) : rest;
 }
 
 const char *preflight_name(enum preflight_what what)

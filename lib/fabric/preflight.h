@@ -29,6 +29,7 @@ enum preflight_what {
 struct preflight_line {
 	enum preflight_what what;
 	char device[PREFLIGHT_NAME_BYTES]; /* that it is about; empty: none in particular */
+	uint32_t found_len; /* bytes of @text that say what is missing; the rest says what to do */
 	char text[PREFLIGHT_TEXT_BYTES];
 };
 
@@ -61,6 +62,9 @@ void preflight_memlock(uint64_t *ret_limit, bool *ret_may_lock);
 
 /* Whether @preflight says that the node of @device can't be opened: there is no point in trying. */
 bool preflight_is_closed(const struct preflight *preflight, const char *device);
+
+/* The part of its text that says what to do. */
+const char *preflight_remedy(const struct preflight_line *line);
 
 /* Short name for JSON: "no_device", "no_provider", … */
 const char *preflight_name(enum preflight_what what);

@@ -30,6 +30,7 @@ class Device:
 		self.ip = ip
 		self.settings = dict(settings)
 		self.state = "active"
+		self.mtu = None
 		self.netdev = "lo"
 		self.ifindex = 1
 		self.index = Device.plugged + (os.getpid() & 0xfff) * 8
@@ -50,7 +51,8 @@ class Device:
 		settings = "".join(f" {key}={value}" for key, value in self.settings.items())
 		lid = self.index + 1 if self.personality in IB else 0
 		yield f"device name={self.name} personality={self.personality} index={self.index}{settings}"
-		yield (f"port device={self.name} num=1 state={self.state} lid={lid} "
+		mtu = f"mtu={self.mtu} " if self.mtu else ""
+		yield (f"port device={self.name} num=1 state={self.state} lid={lid} {mtu}"
 		       f"netdev={self.netdev} ifindex={self.ifindex}")
 		for index, (kind, gid) in enumerate(self.gids()):
 			yield f"gid device={self.name} index={index} type={kind} gid={gid}"
@@ -122,6 +124,10 @@ class Host:
 	def netdev(self, name, netdev, ifindex):
 		self.devices[name].netdev = netdev
 		self.devices[name].ifindex = ifindex
+		self._write_host()
+
+	def mtu(self, name, mtu):
+		self.devices[name].mtu = mtu
 		self._write_host()
 
 	def faults(self, lines):

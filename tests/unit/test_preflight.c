@@ -101,6 +101,10 @@ static void expect_line(const struct preflight *preflight, enum preflight_what w
 	if (!CHECK_EQ(n, 1))
 		return;
 	CHECK(!strchr(line->text, '\n'));
+	CHECK(line->found_len > 0 && line->found_len <= strlen(line->text));
+	/* What could not even be listed is all that is known. */
+	if (line->what != PREFLIGHT_NO_LIST)
+		CHECK(strlen(preflight_remedy(line)) > 10 && preflight_remedy(line)[0] != ' ');
 	va_start(args, what);
 	while ((word = va_arg(args, const char *)) != NULL) {
 		if (!CHECK(strstr(line->text, word)))
