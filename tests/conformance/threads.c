@@ -95,7 +95,7 @@ CONF_CASE(close_under_a_poller)
 	struct pollfd fd = {.fd = p.b, .events = POLLIN};
 
 	later(30, close_it, &p.b);
-	SAY_RESULT(poll(&fd, 1, 200));
+	SAY_RESULT(poll(&fd, 1, 1000));
 	say("%#x", fd.revents);
 	later_all_done();
 	RECV(p.a, 10, 0);
