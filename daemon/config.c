@@ -8,9 +8,10 @@
 
 #include "config_key.h"
 
-/* The sections about RDMA devices and about other hosts. */
+/* The sections: about RDMA devices, other hosts, and who is accelerated. */
 #define DEVICES "devices"
 #define PEERS "peers"
+#define RULES "rules"
 
 __attribute__((format(printf, 4, 5))) static int
 complain(struct conf_error *error, const char *file, int line, const char *format, ...)
@@ -59,7 +60,7 @@ static size_t edit_distance(const char *a, const char *b)
 static const char *nearest_key(const char *name)
 {
 	size_t best = strlen(name) / 2 + 1;
-	static const char *const sections[] = {DEVICES, PEERS};
+	static const char *const sections[] = {DEVICES, PEERS, RULES};
 	const char *found = NULL;
 
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]); i++) {
@@ -186,6 +187,16 @@ static int read_devices(const config_setting_t *setting, const char *file, struc
 	return complain(error, file, wrong.line, "%s", wrong.text);
 }
 
+static int read_rules(const config_setting_t *setting, const char *file, struct conf *config,
+		      struct conf_error *error)
+{
+	struct rule_conf_error wrong = {0, ""};
+
+	if (rule_conf_read(setting, &config->rules, &wrong) == 0)
+		return 0;
+	return complain(error, file, wrong.line, "%s", wrong.text);
+}
+
 static int read_setting(const config_setting_t *setting, const char *file, struct conf *config,
 			struct conf_error *error)
 {
@@ -197,6 +208,8 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 		return read_devices(setting, file, config, error);
 	if (strcmp(name, PEERS) == 0)
 		return read_peers(setting, file, config, error);
+	if (strcmp(name, RULES) == 0)
+		return read_rules(setting, file, config, error);
 	if (!key) {
 		hint = nearest_key(name);
 		return complain(error, file, (int)config_setting_source_line(setting),

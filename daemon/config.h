@@ -8,6 +8,7 @@
 
 #include "fabric/device_conf.h"
 #include "peer_conf.h"
+#include "rule_conf.h"
 
 /*
  * What the administrator can set. One table in config_table.c says for each key what it is called,
@@ -91,6 +92,7 @@ struct conf {
 	/* No rows of the table, but sections. */
 	struct device_conf devices;
 	struct peer_conf peers;
+	struct rule_list rules;
 	/* Texts; empty: not set. */
 	char peer_listen[CONF_PATH_BYTES];
 	char peer_key[CONF_PATH_BYTES];

@@ -48,10 +48,13 @@ static void change_key(struct conf *config, const struct conf *next, const struc
 		*conf_key_value(config, key) = number_of(next, key);
 }
 
-/* Sections are pointed into by what runs: they are compared only. Unused room in them is zero. */
-static size_t change_section(const char *name, bool is_same, conf_told_fn *told, void *ctx)
+/*
+ * Unused room in sections is zero. Most are pointed into by what runs: those are compared only.
+ */
+static size_t change_section(const char *name, enum key_applies applies, bool is_same,
+			     conf_told_fn *told, void *ctx)
 {
-	struct conf_change change = {.name = name, .unit = "", .applies = KEY_APPLIES_AT_START};
+	struct conf_change change = {.name = name, .unit = "", .applies = (uint8_t)applies};
 
 	if (is_same)
 		return 0;
@@ -73,10 +76,15 @@ size_t conf_change(struct conf *config, const struct conf *next, conf_told_fn *t
 		told(ctx, &change);
 		n++;
 	}
-	n += change_section("devices",
+	n += change_section("devices", KEY_APPLIES_AT_START,
 			    memcmp(&config->devices, &next->devices, sizeof(next->devices)) == 0,
 			    told, ctx);
-	n += change_section("peers", memcmp(&config->peers, &next->peers, sizeof(next->peers)) == 0,
-			    told, ctx);
+	n += change_section("peers", KEY_APPLIES_AT_START,
+			    memcmp(&config->peers, &next->peers, sizeof(next->peers)) == 0, told,
+			    ctx);
+	n += change_section("rules", KEY_APPLIES_NOW,
+			    memcmp(&config->rules, &next->rules, sizeof(next->rules)) == 0, told,
+			    ctx);
+	memcpy(&config->rules, &next->rules, sizeof(next->rules));
 	return n;
 }

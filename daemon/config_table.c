@@ -164,4 +164,5 @@ void conf_print_sample(FILE *out)
 		print_key(conf_key_at(i), out);
 	device_conf_print_sample(out);
 	peer_conf_print_sample(out);
+	rule_conf_print_sample(out);
 }

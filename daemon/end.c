@@ -81,6 +81,15 @@ void end_note(struct end *end, enum history_what what, enum reason reason, uint3
 	tell(end, what, reason, epoch);
 }
 
+void end_note_rule(struct end *end)
+{
+	struct history_event *event = next_event(end);
+
+	event->what = HISTORY_RULED;
+	event->state = end->rule;
+	event->link = end->rule_line;
+}
+
 void end_set_state(struct end *end, enum ctl_state state, enum reason reason)
 {
 	struct history_event *event;
@@ -143,6 +152,7 @@ const char *history_text(enum history_what what)
 		[HISTORY_DRAINED] = "back on TCP, the lane is drained",
 		[HISTORY_STATE] = "state told by the program",
 		[HISTORY_LOST] = "the lane was lost, TCP goes on from the exact byte",
+		[HISTORY_RULED] = "kept on TCP by a rule",
 	};
 
 	return (size_t)what < ARRAY_SIZE(texts) ? texts[what] : "?";

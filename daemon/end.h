@@ -37,14 +37,17 @@ enum history_what {
 	HISTORY_DRAINED,
 	HISTORY_STATE,
 	HISTORY_LOST,
+	HISTORY_RULED,
 };
 
 struct history_event {
 	uint64_t at_ms; /* wall clock */
 	uint32_t epoch; /* 0: none */
-	uint32_t link;	/* HISTORY_LOST: ours, which the lane was on; 0: not known */
+	/* HISTORY_LOST: ours, which the lane was on; 0: not known. HISTORY_RULED: the rule's line.
+	 */
+	uint32_t link;
 	uint8_t what;
-	uint8_t state; /* HISTORY_STATE only */
+	uint8_t state; /* HISTORY_STATE; HISTORY_RULED: the rule's number */
 	uint16_t reason;
 };
 
@@ -73,9 +76,13 @@ struct end {
 	struct coupling *coupling;
 	struct remote_lane *remote; /* instead of it: see remote_ops.h */
 	uint8_t side;		    /* in coupling */
-	uint32_t last_epoch;	    /* highest epoch that this end was given */
-	struct list asking;	    /* session->asks, while it is to be asked… */
-	enum reason asked_for;	    /* … to go back to TCP, for this reason */
+	uint8_t rule;	    /* number of the one that keeps it on TCP; 0: none, when last asked */
+	bool is_out;	    /* it made the connection */
+	uint8_t rule_noted; /* the one that the history knows of, in line rule_line; 0: none */
+	uint32_t rule_line;
+	uint32_t last_epoch;   /* highest epoch that this end was given */
+	struct list asking;    /* session->asks, while it is to be asked… */
+	enum reason asked_for; /* … to go back to TCP, for this reason */
 
 	enum ctl_state state;
 	enum reason reason;
@@ -98,6 +105,9 @@ static inline struct end *end_next_kin(const struct end *end)
 
 /* Append to the history of @end. Never fails. */
 void end_note(struct end *end, enum history_what what, enum reason reason, uint32_t epoch);
+
+/* Note which rule keeps @end on TCP. Never fails. */
+void end_note_rule(struct end *end);
 
 /* The event that was noted last; there is one (asserted). */
 struct history_event *end_last_event(struct end *end);

@@ -6,6 +6,7 @@
 #include "pair.h"
 #include "peers.h"
 #include "remote_ops.h"
+#include "ruling.h"
 #include "server.h"
 #include "session.h"
 
@@ -22,6 +23,8 @@ static uint32_t retry_ms(enum reason reason)
 	case REASON_PROMOTE_WAIT:
 	case REASON_CANCELLED:
 		return RETRY_SOON_MS;
+	case REASON_KEPT_BY_RULE:
+		return RULING_RETRY_MS;
 	default:
 		return reason_passes(reason) ? RETRY_LATER_MS : 0;
 	}
@@ -190,6 +193,8 @@ static void start_waiting(struct end *end, int fd, uint32_t epoch)
 	session_send(end->session, &msg, NULL, 0);
 	if (peer && peer->dup >= 0)
 		couple(peer, end);
+	else if (peer && ruling_holds(peer)) /* it will not come */
+		pair_refuse(end, REASON_KEPT_BY_RULE);
 	else if (peer && coupling_is_alone(peer))
 		coupling_hint_gone(peer);
 	else if (!peer && !server->end_by_ns)
@@ -254,6 +259,16 @@ static void refuse_new(struct session *session, uint64_t token, enum reason reas
 	session_refuse(session, token, reason, retry_ms(reason));
 }
 
+/* A rule keeps @end on TCP: the other end need not wait for it. */
+static void keep_on_tcp(struct session *session, struct end *end)
+{
+	struct end *peer = registry_opposite(&session->server->registry, &end->name);
+
+	refuse_new(session, end->token, REASON_KEPT_BY_RULE);
+	if (peer && peer->dup >= 0)
+		pair_refuse(peer, REASON_KEPT_BY_RULE);
+}
+
 void pair_register(struct session *session, const struct ctl_msg *msg, struct fd_bag *bag)
 {
 	struct server *server = session->server;
@@ -300,6 +315,11 @@ void pair_register(struct session *session, const struct ctl_msg *msg, struct fd
 		return;
 	}
 	end->fd = msg->u.reg.fd;
+	ruling_set_facts(end, &facts);
+	if (ruling_keeps(end)) {
+		keep_on_tcp(session, end);
+		return;
+	}
 	start_waiting(end, TAKE(fd, -1),
 		      msg->u.reg.epoch > end->last_epoch ? msg->u.reg.epoch : end->last_epoch + 1);
 }
@@ -398,6 +418,9 @@ void pair_adopt(struct session *session, const struct ctl_msg *msg, struct fd_ba
 	end->state = CTL_STATE_RING;
 	end->reason = REASON_NONE;
 	session_send(session, &done, NULL, 0);
+	if (facts.state ==
+	    TCP_STATE_ESTABLISHED) /* else the lane ends soon, and nobody knows more */
+		ruling_adopted(end, &facts);
 }
 
 static void leave_lane(struct end *end, enum reason reason, bool died)

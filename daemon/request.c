@@ -7,6 +7,7 @@
 #include "pair.h"
 #include "remote_ops.h"
 #include "request.h"
+#include "ruling.h"
 #include "server.h"
 #include "session.h"
 #include "status.h"
@@ -41,9 +42,9 @@ static void on_hello(struct session *session, const struct ctl_msg *msg, struct 
 {
 	struct server *server = session->server;
 	AUTO_FD int ear = -1;
+	AUTO_FD int exe = bag->n ? fd_bag_take(bag, 0) : -1;
 	int rc;
 
-	(void)bag;
 	if (msg->token != 0) {
 		session_cut(session, "greeted with a token");
 		return;
@@ -68,6 +69,8 @@ static void on_hello(struct session *session, const struct ctl_msg *msg, struct 
 	session->slot = board_take(&server->board);
 	timer_clear(&server->loop.timers, &session->timer);
 	session->phase = msg->u.hello.flags & CTL_HELLO_TOOL ? SESSION_TOOL : SESSION_CLIENT;
+	if (session->phase == SESSION_CLIENT)
+		ruling_learn(session, exe);
 	welcome(session, ear);
 }
 

@@ -12,6 +12,7 @@
 #include "events.h"
 #include "pair.h"
 #include "request.h"
+#include "ruling.h"
 #include "server.h"
 #include "session.h"
 
@@ -86,6 +87,7 @@ static void session_free(struct session *session)
 		free(parcel);
 	}
 	board_give(&server->board, session->slot);
+	ruling_forget(session);
 	list_unlink(&session->link);
 	session->user->sessions--;
 	quota_user_put(&server->quota, session->user);

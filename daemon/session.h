@@ -57,6 +57,8 @@ struct session {
 	struct quota_user *user;
 	struct bucket messages;
 	uint32_t slot; /* in the notice page */
+	/* What the process runs, and its control group, for rules; NULL: not known. */
+	char *program, *unit;
 	struct list ends;
 };
 

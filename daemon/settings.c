@@ -6,6 +6,7 @@
 #include "config_key.h"
 #include "events.h"
 #include "os/log.h"
+#include "ruling.h"
 #include "server.h"
 #include "settings.h"
 
@@ -69,6 +70,7 @@ void settings_reload(struct server *server, const char *path)
 	}
 	n = conf_change(&server->conf, &next, told_change, &needs_restart);
 	settings_apply_log(&server->conf);
+	ruling_changed(server);
 	event_log(CONFIG_RELOADED, LOG_FACTS(LOG_NUMBER("SHUNT_CHANGES", n)),
 		  "settings: read again, %zu changed%s", n,
 		  needs_restart ? ", of these some only when the daemon is restarted" : "");

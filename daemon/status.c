@@ -12,6 +12,8 @@
 #include "figures.h"
 #include "links.h"
 #include "remote_ops.h"
+#include "rules_json.h"
+#include "ruling.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/proc.h"
@@ -93,6 +95,8 @@ static json_t *event_json(const struct server *server, const struct history_even
 			 ctl_state_name(event->state), *reason ? ". " : "", reason);
 	else if (event->link && links_lost_text(server->links, event->link, link))
 		snprintf(text, sizeof(text), "%s: %s", history_text(event->what), link);
+	else if (event->what == HISTORY_RULED)
+		ruling_text(event->state, event->link, text);
 	else
 		snprintf(text, sizeof(text), "%s%s%s", history_text(event->what),
 			 *reason ? ". " : "", reason);
@@ -140,6 +144,8 @@ static json_t *connections_json(struct server *server, const struct session *ask
 			if (query->fd >= 0 && query->fd != end->fd)
 				continue;
 			connection = connection_json(end, comm);
+			if (connection && ruling_holds(end))
+				json_object_set_new(connection, "rule", json_integer(end->rule));
 			if (connection && query->kind == CTL_QUERY_WHY)
 				json_object_set_new(connection, "events",
 						    events_json(server, &end->history));
@@ -248,6 +254,9 @@ int status_make(struct server *server, const struct session *asker,
 		break;
 	case CTL_QUERY_PEERS:
 		json = peers_json(server->peers, &found);
+		break;
+	case CTL_QUERY_RULES:
+		json = rules_json(&server->conf.rules, &found);
 		break;
 	case CTL_QUERY_LINKS:
 		json = links_json(server, &found);

@@ -170,6 +170,7 @@ static int session_open_socket(void)
 static int session_start(void)
 {
 	struct ctl_msg hello = {.type = CTL_HELLO, .u.hello = {.version = CTL_VERSION}};
+	AUTO_FD int exe = -1;
 	int fd;
 
 	if (clock_coarse_ns() < atomic_load(&session_view.next_try_ns))
@@ -181,7 +182,8 @@ static int session_start(void)
 	}
 	session_set_fd(fd);
 	session.state = SESSION_HELLO;
-	return session_send_locked(&hello, -1);
+	exe = sys_openat(AT_FDCWD, "/proc/self/exe", O_PATH | O_CLOEXEC, 0);
+	return session_send_locked(&hello, exe);
 }
 
 /* Tell of more lanes. The socket took no more of them the last time; the session may end here. */

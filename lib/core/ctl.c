@@ -143,7 +143,7 @@ static const struct field answer_fields[] = {
 	}
 
 static const struct rule rules[CTL_TYPE_END] = {
-	[CTL_HELLO] = RULE(hello_fields, "hello", CTL_FROM_CLIENT, 0, 0),
+	[CTL_HELLO] = RULE(hello_fields, "hello", CTL_FROM_CLIENT, 0, 1),
 	[CTL_REGISTER] = RULE(register_fields, "register", CTL_FROM_CLIENT, 1, 1),
 	[CTL_CANCEL] = {"cancel", NULL, 0, CTL_FROM_CLIENT, 0, 0},
 	[CTL_MAPPED] = RULE(mapped_fields, "mapped", CTL_FROM_CLIENT, 0, 0),

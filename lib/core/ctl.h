@@ -17,7 +17,7 @@
  * tool); the daemon's messages about it carry it back. 0 names the session as a whole.
  *
  *   client                       daemon
- *   HELLO                  ->
+ *   HELLO + executable     ->
  *                          <-    WELCOME + notice page, kick (or REFUSED, token 0)
  *   REGISTER + TCP fd      ->
  *                          <-    REGISTERED  held = 1        (or REFUSED)
@@ -102,6 +102,7 @@ enum ctl_query {
 	CTL_QUERY_DEVICES,
 	CTL_QUERY_PEERS,
 	CTL_QUERY_LINKS,
+	CTL_QUERY_RULES,
 	CTL_QUERY_COUNT,
 };
 
@@ -118,6 +119,10 @@ struct ctl_totals {
 	uint64_t rx_changes;	   /* lane changes of the receive direction that are complete */
 };
 
+/*
+ * With it comes a descriptor (O_PATH) of the program's executable, if there is one: by it the
+ * daemon tells programs apart that it may not look at.
+ */
 struct ctl_hello {
 	uint32_t version;
 	uint32_t flags;

@@ -84,6 +84,8 @@ static const struct reason_row rows[] = {
 	ROW(LANE_LOST, "lane_lost", PASSES,
 	    "The lane between hosts was lost, with its link, a daemon or the other program; TCP "
 	    "took over from the exact byte."),
+	ROW(KEPT_BY_RULE, "kept_by_rule", PASSES,
+	    "A rule of the daemon's settings keeps the connection, or its other end, on TCP."),
 };
 
 _Static_assert(sizeof(rows) / sizeof(rows[0]) == REASON_COUNT, "a row for each code");

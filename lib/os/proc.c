@@ -10,6 +10,9 @@
 /* Longer than any /proc/PID/stat: 52 numbers of at most 20 digits, and a name. */
 #define STAT_BYTES 1280u
 
+/* A path for each hierarchy. Chosen: beyond it nothing is known, which is no harm. */
+#define CGROUP_BYTES 8192u
+
 /* Places of the fields behind the name in /proc/PID/stat, proc(5): state is the third field. */
 #define STAT_FIELD_THREADS (20 - 3)
 #define STAT_FIELD_START (22 - 3)
@@ -94,6 +97,66 @@ int proc_comm(pid_t pid, char ret_comm[PROC_COMM_BYTES])
 			*at = '?';
 	memcpy(ret_comm, comm, PROC_COMM_BYTES);
 	ret_comm[PROC_COMM_BYTES - 1] = '\0';
+	return 0;
+}
+
+/* What the kernel puts behind the name of a file that is no more. */
+#define DELETED " (deleted)"
+
+static int read_link(const char *link, char *ret_path, size_t size)
+{
+	ssize_t len = sys_readlinkat(AT_FDCWD, link, ret_path, size);
+	const size_t deleted = strlen(DELETED);
+
+	if (len < 0)
+		return len == -ENOENT ? -ESRCH : (int)len;
+	if ((size_t)len >= size)
+		return -ENAMETOOLONG;
+	ret_path[len] = '\0';
+	if ((size_t)len > deleted && strcmp(ret_path + len - deleted, DELETED) == 0)
+		ret_path[(size_t)len - deleted] = '\0';
+	return 0;
+}
+
+int proc_exe(pid_t pid, char *ret_path, size_t size)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", (int)pid);
+	return read_link(link, ret_path, size);
+}
+
+int proc_fd_path(int fd, char *ret_path, size_t size)
+{
+	char link[32];
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return read_link(link, ret_path, size);
+}
+
+int proc_cgroup(pid_t pid, char *ret_path, size_t size)
+{
+	/* Of a host with both hierarchies the first is where systemd keeps units. */
+	static const char *const kinds[] = {":name=systemd:", "0::"};
+	char buf[CGROUP_BYTES];
+	const char *at = NULL;
+	size_t n;
+	ssize_t len = proc_read(pid, "cgroup", buf, sizeof(buf));
+
+	if (len < 0)
+		return (int)len;
+	for (size_t i = 0; i < 2 && !at; i++) {
+		at = strstr(buf, kinds[i]);
+		if (at)
+			at += strlen(kinds[i]);
+	}
+	if (!at)
+		return -ENODATA;
+	n = strcspn(at, "\n");
+	if (n >= size || at[n] != '\n')
+		return -ENAMETOOLONG;
+	memcpy(ret_path, at, n);
+	ret_path[n] = '\0';
 	return 0;
 }
 

@@ -39,5 +39,20 @@ bool proc_is_alive(const struct proc_id *id);
 /* Start time of @pid in clock ticks since boot: 0; -ESRCH; -EPROTO. */
 int proc_start_ticks(pid_t pid, uint64_t *ret_ticks);
 
+/*
+ * Full path of what @pid runs, as its mount namespace has it; of a file that was removed since, as
+ * it was. 0; -ESRCH; -EACCES: it is another user's; -ENAMETOOLONG. The second: of any open
+ * descriptor
+ * @fd of our own, with its errors.
+ */
+int proc_exe(pid_t pid, char *ret_path, size_t size);
+int proc_fd_path(int fd, char *ret_path, size_t size);
+
+/*
+ * The control group of @pid that its service manager gave it: the path below the root of that
+ * hierarchy, "/" for the root. 0; -ESRCH; -ENODATA: it has none; -ENAMETOOLONG.
+ */
+int proc_cgroup(pid_t pid, char *ret_path, size_t size);
+
 /* Command name of @pid, control characters as '?': 0; -ESRCH. */
 int proc_comm(pid_t pid, char ret_comm[PROC_COMM_BYTES]);

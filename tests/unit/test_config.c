@@ -88,6 +88,10 @@ static const struct {
 	{"spin_us = 0x;", "1: syntax error; a line looks like: spin_us = 50;"},
 	{"rdma_depth = 1;", "1: rdma_depth is 1, but must be from 16 to 32768 work requests"},
 	{"inline_floor = 16;", "1: inline_floor is 16, but must be from 32 to 1024 bytes"},
+	{"rule = ();", "1: unknown key rule; did you mean rules?"},
+	{"rules = (\n{ port = 1; action = \"tcp\"; },\n{ port = 0;\n action = \"tcp\"; });",
+	 "3: port of a rule must be a number from 1 to 65535, or a range in quotes, such as "
+	 "\"8000-8999\""},
 	{"device = ();", "1: unknown key device; did you mean devices?"},
 	{"peer = ();", "1: unknown key peer; did you mean peers?"},
 	{"peers = 1;",
@@ -266,7 +270,7 @@ TAP_CASE(the_sample_without_comments_sets_the_defaults)
 	fclose(printed);
 	/* Numbers and words, then two sections, then the texts. */
 	CHECK_EQ(keys,
-		 offsetof(struct conf, devices) / sizeof(uint64_t) + 2 +
+		 offsetof(struct conf, devices) / sizeof(uint64_t) + 3 +
 			 (sizeof(conf) - offsetof(struct conf, peer_listen)) / CONF_PATH_BYTES);
 	conf_init(&preset);
 	memset(&conf, 0, sizeof(conf));

@@ -80,7 +80,24 @@ TAP_CASE(what_is_read_at_the_start_only_stays_and_is_told)
 }
 
 /* A section is told of by its name; what runs points into it. */
-TAP_CASE(sections_are_compared_only)
+TAP_CASE(rules_hold_at_once)
+{
+	struct told told = {.n = 0};
+	static struct conf config, next;
+
+	conf_init(&config);
+	conf_init(&next);
+	next.rules.n = 1;
+	next.rules.rules[0] = (struct rule){.has = RULE_KEY_ACTION, .action = RULE_TCP};
+	CHECK_EQ(conf_change(&config, &next, keep, &told), 1);
+	CHECK_STR(told.changes[0].name, "rules");
+	CHECK_EQ(told.changes[0].applies, KEY_APPLIES_NOW);
+	CHECK_EQ(config.rules.n, 1);
+	CHECK_EQ(config.rules.rules[0].action, RULE_TCP);
+	CHECK_EQ(conf_change(&config, &next, keep, &told), 0);
+}
+
+TAP_CASE(other_sections_are_compared_only)
 {
 	struct told told = {.n = 0};
 	struct conf config, next;

@@ -150,8 +150,8 @@ TAP_CASE(wrong_numbers_of_descriptors_are_cut_off)
 		CHECK_OK(msg_send(sock, &reg, fds, n));
 		msg_expect_cut(sock);
 		close(sock);
-		sock = shuntd_connect(&scene.daemon); /* a greeting takes none */
-		CHECK_OK(msg_send(sock, &hello, fds, n ? n : 1));
+		sock = shuntd_connect(&scene.daemon); /* a greeting takes one */
+		CHECK_OK(msg_send(sock, &hello, fds, n ? n : 2));
 		msg_expect_cut(sock);
 		close(sock);
 	}
