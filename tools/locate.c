@@ -11,7 +11,8 @@
 static const struct {
 	const char *built, *installed;
 } parts[] = {
-	[PART_PRELOAD] = {"lib/preload/libshunt-preload.so", SHUNT_LIBDIR "/libshunt-preload.so"},
+	[PART_PRELOAD] = {"lib/preload/libshunt-preload.so",
+			  SHUNT_PRELOAD_DIR "/libshunt-preload.so"},
 	[PART_DAEMON] = {"daemon/shuntd", SHUNT_SBINDIR "/shuntd"},
 };
 
