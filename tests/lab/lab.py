@@ -8,6 +8,8 @@ usage: lab.py BUILD_DIR [--list] [--cpus N] [--require] [CASE]...
 	--cpus N	virtual CPUs (1); programs that poll want 2, and the guest is slower to start
 	--require	a machine that can not run it is a failure, not a skip
 
+With $SHUNT_LONG set cases have LAB_LONG set, do more, and may take LONG_FACTOR times as long.
+
 Prints TAP. Packages and the built kernel are kept in $SHUNT_LAB_CACHE, else BUILD_DIR/lab, beside
 run/, the folder of the last run: what each case printed, the guest's console and its kernel's log. If
 $SHUNT_LAB_PROGRESS names a file, what goes on is appended to it as well.
@@ -33,6 +35,10 @@ SAY_EVERY_S = 5
 CASE_EXTRA_S = 15
 END_S = 15
 OUTPUT_SHOWN = 3000
+LONG_FACTOR = 6
+
+
+LONG = bool(os.environ.get("SHUNT_LONG"))
 
 
 class Lab:
@@ -40,6 +46,8 @@ class Lab:
 		"""@environment: for the cases."""
 		self.build = os.path.abspath(build)
 		self.environment = dict(environment or {}, LAB_BUILD=self.build)
+		if LONG:
+			self.environment["LAB_LONG"] = "1"
 		self.cache = os.path.abspath(os.environ.get("SHUNT_LAB_CACHE")
 					     or os.path.join(self.build, "lab"))
 		self.folder = os.path.join(self.build, "lab", "run")
@@ -135,6 +143,8 @@ def main():
 	if unknown:
 		parser.error("no case " + ", ".join(sorted(unknown)))
 	cases = [case for case in cases if not args.case or case.name in args.case]
+	for case in cases if LONG else ():
+		case.limit_s *= LONG_FACTOR
 	lab = Lab(args.build, args.cpus)
 	try:
 		lab.run(lab.kernel(), cases)
