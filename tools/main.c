@@ -128,6 +128,22 @@ static const char check_help[] =
 	"\n"
 	"Exit status: 0 nothing failed (there may be warnings), 1 something failed.\n";
 
+static const char debug_help[] =
+	"Usage: shunt debug [--output FILE] [--anonymize]\n"
+	"Make one archive for a bug report: versions, settings, what shunt check, status, ss, why, "
+	"stats,\n"
+	"links, peers and devices say, the kernel's counters and limits, and the daemon's log of "
+	"the last\n"
+	"six hours. No secret goes in: no content of keys, no environment or command line of "
+	"programs.\n"
+	"What can't be had, as without a daemon, is said, and the rest is written. As root it sees "
+	"more.\n"
+	"\n"
+	"  --output FILE  write this file, not shunt-debug-TIME.tar.gz here; - is standard output\n"
+	"  --anonymize    replace addresses and this host's name\n"
+	"\n"
+	"Exit status: 0 the archive is written, 4 it is not.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -145,6 +161,7 @@ static const struct subcommand {
 	{"links", cmd_links, "show the RDMA links to other hosts", links_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
 	{"check", cmd_check, "say what the host lacks, and what to do about it", check_help},
+	{"debug", cmd_debug, "gather what a bug report needs, without secrets", debug_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},
 };
 

@@ -31,6 +31,7 @@ int cmd_devices(int argc, char **argv);
 int cmd_peers(int argc, char **argv);
 int cmd_links(int argc, char **argv);
 int cmd_check(int argc, char **argv);
+int cmd_debug(int argc, char **argv);
 
 /* Print "shunt: ", the message and a newline to stderr. */
 __attribute__((format(printf, 1, 2))) void tool_say(const char *format, ...);
