@@ -144,6 +144,25 @@ static const char debug_help[] =
 	"\n"
 	"Exit status: 0 the archive is written, 4 it is not.\n";
 
+static const char explain_help[] =
+	"Usage: shunt explain --program PROGRAM --to ADDRESS:PORT [--in|--out] [--user USER]\n"
+	"                     [--unit UNIT] [--config FILE] [--json]\n"
+	"Say whether such a connection is accelerated or stays on TCP: which rule of the settings\n"
+	"decides, and on what those before it do not match. It need not exist.\n"
+	"\n"
+	"  --program PROGRAM  what runs: its name, found as a shell finds it, or its path\n"
+	"  --to ADDRESS:PORT  the other end's address, and the server's port\n"
+	"  --out              PROGRAM makes the connection (default)\n"
+	"  --in               PROGRAM accepts it: PORT is its own\n"
+	"  --user USER        whom it runs as, a name or a number (default: you)\n"
+	"  --unit UNIT        the systemd unit that it runs in (default: none)\n"
+	"  --config FILE      go by the rules in FILE; else by those of the daemon that answers, "
+	"or,\n"
+	"                     if none does, of $SHUNT_CONF or " SHUNT_CONF_PATH "\n"
+	"  --json             as JSON\n"
+	"\n"
+	"Both ends are asked about, each by itself, and both must be accelerated.\n";
+
 static const struct subcommand {
 	const char *name;
 	int (*fn)(int argc, char **argv);
@@ -160,6 +179,8 @@ static const struct subcommand {
 	{"peers", cmd_peers, "show the daemons of other hosts", peers_help},
 	{"links", cmd_links, "show the RDMA links to other hosts", links_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
+	{"explain", cmd_explain, "say which rule decides about a connection, and why",
+	 explain_help},
 	{"check", cmd_check, "say what the host lacks, and what to do about it", check_help},
 	{"debug", cmd_debug, "gather what a bug report needs, without secrets", debug_help},
 	{"probe", cmd_probe, "find out what RDMA devices post inline", probe_help},

@@ -30,6 +30,7 @@ int cmd_probe(int argc, char **argv);
 int cmd_devices(int argc, char **argv);
 int cmd_peers(int argc, char **argv);
 int cmd_links(int argc, char **argv);
+int cmd_explain(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_debug(int argc, char **argv);
 

@@ -124,6 +124,51 @@ def new_rules_take_lanes_away(private):
 		yield from private.until("fast", on_ring, "accelerated again")
 
 
+def explains(private, rules):
+	"""What `shunt explain` says of connections, by the daemon's rules and by those of a file."""
+	slow = os.path.join(private.dir, "slow")
+	for args, action, rule, differs in (
+			(("--program", slow, "--to", "127.0.0.1:80"), "tcp", 2, ["program", None]),
+			(("--program", slow, "--to", "127.0.0.1:80", "--in"), "accelerate", None,
+			 ["program", "direction"]),
+			(("--program", "slow", "--to", "[::1]:80"), "accelerate", None, ["program", "to"]),
+			(("--program", "other", "--to", "127.0.0.1:80"), "accelerate", 1, [None]),
+			(("--program", "/x/other", "--to", "10.0.0.1:1", "--out", "--unit", "u", "--user", "0"),
+			 "accelerate", 1, [None])):
+		for place in (), ("--config", private.env["SHUNT_CONF"]):
+			said = private.ask("explain", *args, *place)
+			if (said["action"], said["rule"]) != (action, rule):
+				yield f"{args} {place}: {said}"
+			if [entry["differs"] for entry in said["rules"]] != differs:
+				yield f"{args} {place}: it differs elsewhere: {said['rules']}"
+			if said["source"] != ("file" if place else "daemon"):
+				yield f"{args} {place}: not from there: {said['source']}"
+	done = private.run_tool("explain", "--program", slow, "--to", "127.0.0.1:80")
+	for text in (f"of the daemon in {private.dir}", f"does not match: program is {slow}", "matches, and decides",
+		     "stays on TCP, by rule 2", rules.splitlines()[0].split("}")[0].strip()):
+		if text not in done.stdout:
+			yield f"\"{text}\" is missing: {done.stdout}"
+
+
+def explain_refuses(private, _rules):
+	good = ["--program", "x", "--to", "10.0.0.1:1"]
+	for args, status, text in (
+			([], 2, "--program is missing"),
+			(good[:2], 2, "--to is missing"),
+			([*good, "--in", "--out"], 2, "exclude each other"),
+			([*good, "--user", "no-such-user"], 2, "there is no user \"no-such-user\""),
+			([*good, "--unit", ""], 2, "not the name of a unit"),
+			([*good, "more"], 2, "too many: more"),
+			([*good, "--config"], 2, "--config needs a value"),
+			([*good, "--config", "/nonexistent"], 4, "/nonexistent: can't be read"),
+			*(([*good[:3], to], 2, f"\"{to}\" is not ADDRESS:PORT")
+			  for to in ("10.0.0.1", "10.0.0.1:", "10.0.0.1:0", "10.0.0.1:65536", "fd00::1:80", "host:1",
+				     "[fd00::1]", "10.0.0.1:-1", "10.0.0.1: 1", ":1", "[10.0.0:1"))):
+		done = private.run_tool("explain", *args)
+		if done.returncode != status or text not in done.stderr:
+			yield f"{args}: {done.returncode}, {done.stderr}"
+
+
 def another_users_program(private):
 	"""The daemon may not look at it: it goes by what came with the greeting, and its control group."""
 	with private.stream("slow"), private.stream("fast"):
@@ -141,6 +186,9 @@ def main():
 	with Ruled(sys.argv[1], rules) as private:
 		for case in (one_is_kept_another_accelerated, new_rules_take_lanes_away):
 			tap.result(case.__name__, case(private))
+	with Ruled(sys.argv[1], rules) as private:
+		for case in (explains, explain_refuses):
+			tap.result(case.__name__, case(private, rules))
 	if os.geteuid() == 0:
 		with Ruled(sys.argv[1], rules, STRANGER, users="all") as private:
 			tap.result(another_users_program.__name__, another_users_program(private))
