@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "capture.h"
 #include "check.h"
 #include "os/fd.h"
 #include "os/memfd.h"
@@ -19,6 +20,9 @@
 #include "os/tcp.h"
 
 #define ENV_BYTES (1u << 20)
+
+/* Chosen: systemd answers in milliseconds. */
+#define SYSTEMCTL_MS 3000
 
 bool check_status_of(int pid, const char *field, int base, uint64_t *ret_value)
 {
@@ -140,6 +144,13 @@ void check_kernel(struct check_context *context, struct check_report *report)
 
 /* --- limits ----------------------------------------------------------------------------------- */
 
+static uint64_t parse_limit(const char *text)
+{
+	return strncmp(text, "unlimited", 9) == 0 || strncmp(text, "infinity", 8) == 0
+		       ? UINT64_MAX
+		       : strtoull(text, NULL, 10);
+}
+
 static uint64_t limit_of(int pid, enum __rlimit_resource resource)
 {
 	struct rlimit limit;
@@ -162,11 +173,40 @@ static uint64_t limit_of(int pid, enum __rlimit_resource resource)
 		if (strncmp(line, name, strlen(name)) != 0 ||
 		    sscanf(line + strlen(name), " %*s %31s", hard) != 1)
 			continue;
-		value = strcmp(hard, "unlimited") == 0 ? UINT64_MAX : strtoull(hard, NULL, 10);
+		value = parse_limit(hard);
 	}
 	if (file)
 		fclose(file);
 	return value;
+}
+
+/* What systemd would give the daemon. False: there is no such unit, or no systemd. */
+static bool limits_of_unit(struct limit_facts *facts, char whose[64])
+{
+	static const char *const argv[] = {"systemctl",
+					   "show",
+					   "shuntd.service",
+					   "--no-pager",
+					   "--property=LoadState,LimitMEMLOCK,LimitNOFILE",
+					   NULL};
+	struct capture capture;
+	const char *memlock, *nofile;
+	bool is_loaded;
+
+	if (capture_run(argv, SYSTEMCTL_MS, &capture) < 0)
+		return false;
+	memlock = strstr(capture.text, "LimitMEMLOCK=");
+	nofile = strstr(capture.text, "LimitNOFILE=");
+	is_loaded = strstr(capture.text, "LoadState=loaded") && memlock && nofile;
+	if (is_loaded) {
+		snprintf(whose, 64, "the service shuntd (which does not run)");
+		facts->is_service = true;
+		facts->may_lock = false;
+		facts->memlock = parse_limit(memlock + strlen("LimitMEMLOCK="));
+		facts->nofile = parse_limit(nofile + strlen("LimitNOFILE="));
+	}
+	free(capture.text);
+	return is_loaded;
 }
 
 static void gather_limits(struct check_context *context, struct limit_facts *facts, char whose[64])
@@ -189,6 +229,9 @@ static void gather_limits(struct check_context *context, struct limit_facts *fac
 		.pinned_bytes = context->conf.pinned_bytes_per_device,
 		.sessions = context->conf.max_sessions,
 	};
+	/* Root's own limits say nothing of a service that he may start. */
+	if (!pid && geteuid() == 0)
+		limits_of_unit(facts, whose);
 }
 
 void check_limits_memlock(struct check_context *context, struct check_report *report)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <linux/capability.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,6 +53,20 @@ static void read_groups(int pid, struct identity *identity)
 		fclose(file);
 }
 
+/* Those of @user, and the one that the unit adds. */
+static void list_groups(const char *user, struct identity *identity)
+{
+	const struct passwd *entry = getpwnam(user);
+	const struct group *rdma;
+	int n = ARRAY_SIZE(identity->groups) - 1;
+
+	if (entry && getgrouplist(user, entry->pw_gid, identity->groups, &n) >= 0)
+		identity->n_groups = (size_t)n;
+	rdma = getgrnam("rdma");
+	if (rdma)
+		identity->groups[identity->n_groups++] = rdma->gr_gid;
+}
+
 static void find_identity(const struct check_context *context, struct identity *identity,
 			  char who[80])
 {
@@ -62,6 +77,11 @@ static void find_identity(const struct check_context *context, struct identity *
 	if (context->daemon.answers) {
 		snprintf(who, 80, "the daemon (user %u)", (unsigned int)context->daemon.daemon_uid);
 		identity->uid = context->daemon.daemon_uid;
+	} else if (identity->uid == 0 && context->service_uid != 0) {
+		identity->uid = context->service_uid;
+		snprintf(who, 80, "the service's user %.40s", context->service_user);
+		list_groups(context->service_user, identity);
+		return;
 	} else {
 		snprintf(who, 80, "you (user %u)", (unsigned int)identity->uid);
 	}

@@ -16,6 +16,7 @@
 #include "launch.h"
 #include "library.h"
 #include "locate.h"
+#include "rule_conf.h"
 
 /* Longest time that a command may take. Chosen: a journal of a day is searched within it. */
 #define COMMAND_MS 10000
@@ -31,6 +32,7 @@ static const struct {
 	{"stats.json", "totals since the daemon's start (shunt stats)", CTL_QUERY_STATS},
 	{"links.json", "RDMA links and their counters (shunt links)", CTL_QUERY_LINKS},
 	{"peers.json", "sessions with other daemons (shunt peers)", CTL_QUERY_PEERS},
+	{"rules.json", "which connections are accelerated (shunt explain)", CTL_QUERY_RULES},
 	{"devices.json", "RDMA devices, probe and pools (shunt devices)", CTL_QUERY_DEVICES},
 };
 
@@ -181,6 +183,12 @@ static void add_settings(struct bundle *bundle, struct check_context *context)
 					     : "wrong; the defaults follow");
 	for (size_t i = 0; (key = conf_key_at(i)) != NULL; i++)
 		print_key(out, &context->conf, &defaults, key);
+	for (uint32_t i = 0; i < context->conf.rules.n; i++) {
+		char rule[RULE_TEXT_BYTES];
+
+		fprintf(out, "rule %u: %s\n", i + 1,
+			rule_text(&context->conf.rules.rules[i], rule));
+	}
 	for (uint32_t i = 0; i < peers->n; i++) {
 		const struct peer_rule *rule = &peers->rules[i];
 		char address[PEER_ADDRESS_TEXT];

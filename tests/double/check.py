@@ -192,6 +192,21 @@ def memlock_of_64_kib(build):
 					 "LimitMEMLOCK=infinity")
 
 
+def limits_of_the_unit(build):
+	"""Without a daemon root is told of what systemd would give it."""
+	with Daemon(build) as daemon:
+		daemon.kill()
+		folder = os.path.join(daemon.dir, "bin")
+		os.mkdir(folder)
+		with open(os.path.join(folder, "systemctl"), "w", encoding="ascii") as file:
+			file.write("#!/bin/sh\necho LimitMEMLOCK=65536\necho LimitNOFILE=1048576\necho LoadState=loaded\n")
+		os.chmod(os.path.join(folder, "systemctl"), 0o755)
+		result = check(daemon, env=dict(daemon.env, PATH=folder + ":" + os.environ["PATH"]))
+		yield from names(result, "warn", "memlock", "the service shuntd (which does not run) may lock only 64K",
+				 "LimitMEMLOCK=infinity")
+		yield from names(result, "pass", "descriptors", "the service shuntd", "")
+
+
 def few_descriptors(build):
 	daemon = Daemon(build)
 	daemon.prefix = ["prlimit", "--nofile=300"]
@@ -481,7 +496,7 @@ def usage(build):
 # Which of them need namespaces of their own, and what.
 CASES = (
 	(usage, ()), (this_machine, ()), (good_devices, ()), (damaged_ports, ()), (small_path_mtu, ("--net",)),
-	(memlock_of_64_kib, ()), (few_descriptors, ()), (nodes_closed, ()), (no_provider, ()), (no_nodes, ()),
+	(memlock_of_64_kib, ()), (limits_of_the_unit, ()), (few_descriptors, ()), (nodes_closed, ()), (no_provider, ()), (no_nodes, ()),
 	(broken_settings, ()), (no_daemon, ()), (daemon_that_hangs, ()), (socket_of_others, ()), (keys, ()),
 	(peers_on_the_port, ("--net",)), (peers_behind_a_firewall, ("--net",)), (programs, ()),
 	(programs_of_special_kinds, ()),

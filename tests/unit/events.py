@@ -5,8 +5,10 @@ usage: events.py SHUNTD CATALOG SOURCE_ROOT
 """
 import os
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 from tap import Tap
@@ -66,6 +68,23 @@ def catalog(shuntd, path):
 				yield f"no {header} in {entry}"
 
 
+def understood(path):
+	"""What journalctl makes of the catalog."""
+	with tempfile.TemporaryDirectory() as root:
+		folder = os.path.join(root, "usr/lib/systemd/catalog")
+		os.makedirs(folder)
+		os.makedirs(os.path.join(root, "var/lib/systemd/catalog"))
+		shutil.copy(path, folder)
+		for words in (["--update-catalog"], ["--list-catalog"]):
+			done = subprocess.run(["journalctl", "--root", root, *words], capture_output=True, text=True,
+					      timeout=60, check=False)
+			if done.returncode or done.stderr:
+				yield f"journalctl {words}: {done.returncode}: {done.stderr}"
+		yield from (f"no {number} in: {done.stdout}" for number in IDS.values() if number not in done.stdout)
+		if "shunt: An RDMA link is lost" not in done.stdout:
+			yield f"no subject: {done.stdout}"
+
+
 def fields(shuntd, root):
 	"""Every kind is logged somewhere, with the fields that the table has, and no others."""
 	text = printed(shuntd, "--print-events")
@@ -90,6 +109,10 @@ def main():
 	tap = Tap()
 	tap.result("ids_are_unique_and_never_change", ids(shuntd))
 	tap.result("the_catalog_is_shipped", catalog(shuntd, path))
+	if shutil.which("journalctl"):
+		tap.result("journalctl_understands_the_catalog", understood(path))
+	else:
+		tap.skip("journalctl_understands_the_catalog", "no journalctl here (systemd)")
 	tap.result("each_kind_is_logged_with_its_fields", fields(shuntd, root))
 	tap.end()
 
