@@ -68,6 +68,8 @@ __attribute__((noreturn)) static void become(const char *const argv[], int out)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
+	/* With all that it starts, so that none of it is left. */
+	setpgid(0, 0);
 	dup2(null, STDIN_FILENO);
 	dup2(out, STDOUT_FILENO);
 	dup2(out, STDERR_FILENO);
@@ -94,8 +96,10 @@ int capture_run(const char *const argv[], int timeout_ms, struct capture *ret_ca
 		rc = read_all(fds[0], clock_now_ns() + (uint64_t)timeout_ms * 1000000u, &capture);
 	fd_close(fds[0]);
 	/* Whatever still holds its outputs open is not waited for. */
-	if (rc < 0 && pid > 0)
+	if (rc < 0 && pid > 0) {
+		kill(-pid, SIGKILL);
 		kill(pid, SIGKILL);
+	}
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (rc == 0 && WIFEXITED(status) && WEXITSTATUS(status) == NO_COMMAND && capture.len == 0)

@@ -180,10 +180,11 @@ struct peer_facts {
 	char address[64];
 	uint16_t port;
 	enum peer_outcome outcome;
-	int error;	   /* of connecting: -ECONNREFUSED, -ETIMEDOUT… */
-	char detail[192];  /* of TLS; may be empty */
-	char software[32]; /* of a daemon */
-	const char *own;   /* our version */
+	int error;	     /* of connecting: -ECONNREFUSED, -ETIMEDOUT… */
+	char detail[192];    /* of TLS; may be empty */
+	char software[32];   /* of a daemon */
+	const char *own;     /* our version */
+	bool by_certificate; /* that is how the two know each other, not by a key */
 };
 
 void judge_peer(struct check_report *report, const struct peer_facts *facts);

@@ -272,8 +272,9 @@ void judge_peer(struct check_report *report, const struct peer_facts *facts)
 		judge_connection(report, facts, subject);
 		return;
 	case PEER_OUT_DAEMON:
-		check_say(report, CHECK_PASS, subject, "%s answers and has the same key%s",
-			  facts->software, facts->detail);
+		check_say(report, CHECK_PASS, subject, "%s answers and has %s", facts->software,
+			  facts->by_certificate ? "a certificate of the same authority"
+						: "the same key");
 		return;
 	case PEER_OUT_STRANGER:
 		check_say(report, CHECK_WARN, subject,

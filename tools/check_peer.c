@@ -197,6 +197,7 @@ static void talk(const struct check_context *context, const struct peer_rule *ru
 		tls = tls_new(store, fd, false, manner.way, &manner.key);
 	else
 		snprintf(facts->detail, sizeof(facts->detail), "%.190s", error.text);
+	facts->by_certificate = manner.way == TLS_BY_CERT;
 	if (tls) {
 		facts->outcome = manner.way == TLS_BY_TRUST ? PEER_OUT_STRANGER : PEER_OUT_DAEMON;
 		shake_hands(tls, fd, facts);

@@ -394,6 +394,11 @@ TAP_CASE(peers)
 		judge_peer(&report, &facts);
 		CHECK_STR(report.lines[0].subject, "[fd00::1]:7609");
 		expect(&report, rows[i].verdict, rows[i].found, rows[i].remedy);
+		facts.by_certificate = true;
+		judge_peer(&report, &facts);
+		if (rows[i].outcome == PEER_OUT_DAEMON)
+			expect(&report, CHECK_PASS, "certificate of the same authority", NULL);
+		check_report_deinit(&report);
 	}
 }
 
