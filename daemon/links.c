@@ -214,7 +214,7 @@ static struct link_nonce *use_nonce(struct links *links, const struct host_devic
 	return NULL;
 }
 
-static void end_attempts(struct link_peer *peer, const char *why)
+void links_end_attempts(struct link_peer *peer, const char *why)
 {
 	struct list *node, *next;
 
@@ -249,7 +249,7 @@ static int admit(void *ctx, const struct link_hello *hello,
 	action = link_group_request(&used.peer->group, used.path, clock_now_ns(), &attempt);
 	if (action != LINK_PLACE_ACCEPT && action != LINK_PLACE_REPLACE)
 		return action == LINK_PLACE_REJECT ? LINK_REJECT_CROSSED : LINK_REJECT_BUSY;
-	end_attempts(used.peer, "the other daemon's dial goes first");
+	links_end_attempts(used.peer, "the other daemon's dial goes first");
 	link = host_link_new(used.peer, dev, used.pool, used.path, attempt);
 	if (!link) {
 		link_group_result(&used.peer->group, used.path, attempt, LINK_PLACE_EV_FAILED,
@@ -314,6 +314,7 @@ struct links *links_start(struct server *server)
 		.message = on_message,
 		.up = links_session_up,
 		.down = links_session_down,
+		.revoked = links_session_revoked,
 	};
 	struct links *links;
 

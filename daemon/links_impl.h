@@ -57,6 +57,7 @@ struct link_peer {
 	struct peer_session *session; /* NULL: none now */
 	uint64_t down_ns;	      /* since when there is none */
 	bool has_lapsed;	      /* it does not come back: lanes were asked to leave */
+	bool is_revoked;	      /* it must not, for lack of a key: not waited for */
 	struct host_link *up;	      /* NULL: none now */
 	struct link_group group;
 	uint32_t refs; /* links and lanes that refer to it */
@@ -181,6 +182,7 @@ json_t *lane_figures_json(const struct worker_lane_counts *counts);
 /* For struct peers_user; @ctx: the links. */
 void links_session_up(void *ctx, struct peer_session *session);
 void links_session_down(void *ctx, struct peer_session *session);
+void links_session_revoked(void *ctx, struct peer_session *session);
 
 /* Look whether @peer, which has no session, has had none for too long. Its link may end, and it may
  * be freed. */
@@ -203,6 +205,8 @@ void host_link_end(struct host_link *link, const char *why);
 void host_link_tick(struct host_link *link);
 /* What the worker of a device is to tell. */
 extern const struct worker_ops links_worker_ops;
+/* End what is being made with @peer, by either side. */
+void links_end_attempts(struct link_peer *peer, const char *why);
 /* It has failed or is lost: dial again later. */
 void links_failed(struct host_link *link, const char *why);
 /* Look soon what is to be done. */

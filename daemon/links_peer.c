@@ -112,7 +112,7 @@ void links_session_up(void *ctx, struct peer_session *session)
 	if (!peer)
 		return;
 	peer->session = session;
-	peer->has_lapsed = false;
+	peer->has_lapsed = peer->is_revoked = false;
 	end_former(links, peer);
 	if (!peer->up) {
 		peer->failures = 0;
@@ -123,6 +123,19 @@ void links_session_up(void *ctx, struct peer_session *session)
 	links_wake(links);
 }
 
+void links_session_revoked(void *ctx, struct peer_session *session)
+{
+	struct link_peer *peer = links_peer_of(ctx, session);
+
+	if (!peer || peer->session != session)
+		return;
+	/* The lanes go while the link works; the last one takes it along. */
+	peer->has_lapsed = true;
+	peer->is_revoked = true;
+	links_end_attempts(peer, "its key is revoked");
+	remote_lapse(peer);
+}
+
 void links_session_down(void *ctx, struct peer_session *session)
 {
 	struct link_peer *peer = links_peer_of(ctx, session);
@@ -130,6 +143,8 @@ void links_session_down(void *ctx, struct peer_session *session)
 	if (!peer || peer->session != session)
 		return;
 	peer->session = NULL;
+	/* Who has no session has no password either, be it the best of reasons. */
+	links_drop_nonces(peer->links, peer, 0);
 	if (peer->ask.id)
 		link_group_result(&peer->group, peer->ask.path, peer->ask.attempt,
 				  LINK_PLACE_EV_FAILED, clock_now_ns());
@@ -146,7 +161,7 @@ void link_peer_look(struct link_peer *peer, uint64_t now_ns)
 	if (!peer->up)
 		return;
 	links_wake(peer->links);
-	if (now_ns - peer->down_ns < lapse_ns) {
+	if (!peer->is_revoked && now_ns - peer->down_ns < lapse_ns) {
 		remote_want(peer);
 		return;
 	}

@@ -24,9 +24,6 @@
 #define ACCEPT_PAUSE_MS 100
 #define LISTEN_PAUSE_MS 5000
 
-/* The credential that is looked for without a setting. */
-#define CREDENTIAL "shunt-peer-key"
-
 void peers_complain(struct peers *peers, enum peer_complaint kind, const struct peer_address *who,
 		    const char *format, ...)
 {
@@ -45,23 +42,6 @@ void peers_complain(struct peers *peers, enum peer_complaint kind, const struct 
 		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", address), LOG_TEXT("SHUNT_REASON", text),
 			    LOG_NUMBER("SHUNT_WITHHELD", withheld)),
 		  "peer %s: %s (%u more such lines were withheld)", address, text, withheld);
-}
-
-bool peers_way(const struct peers *peers, const struct peer_rule *rule, enum tls_way *ret_way,
-	       const struct tls_key **ret_key)
-{
-	const struct conf *conf = &peers->server->conf;
-
-	*ret_key = &peers->key;
-	*ret_way = TLS_BY_KEY;
-	if (rule && rule->key[0]) {
-		*ret_key = &peers->rule_keys[rule - conf->peers.rules];
-		return (*ret_key)->len > 0;
-	}
-	if (peers->key.len > 0)
-		return true;
-	*ret_way = peers->has_certs ? TLS_BY_CERT : TLS_BY_TRUST;
-	return peers->has_certs || rule;
 }
 
 void peers_look_at_rdma(struct peers *peers)
@@ -174,38 +154,12 @@ static void on_relisten(struct timer *timer)
 		loop_change(&peers->listener, EPOLLIN);
 }
 
-/* Keys and certificates. False: they can't be had, and that is in the log. */
-static bool load_keys(struct peers *peers)
-{
-	const struct conf *conf = &peers->server->conf;
-	const struct tls_files files = {conf->peer_ca, conf->peer_cert, conf->peer_cert_key};
-	const char *path = conf->peer_key;
-	struct tls_error error;
-
-	if (!*path && !conf->peer_ca[0] && tls_credential_exists(CREDENTIAL))
-		path = CREDENTIAL;
-	if (*path && tls_key_load(path, &peers->key, &error) < 0) {
-		log_error("peers: %s; connections to other hosts stay on TCP", error.text);
-		return false;
-	}
-	peers->has_certs = conf->peer_ca[0];
-	for (uint32_t i = 0; i < conf->peers.n; i++) {
-		path = conf->peers.rules[i].key;
-		if (*path && tls_key_load(path, &peers->rule_keys[i], &error) < 0)
-			log_error("peers: %s; this peer is not talked to", error.text);
-	}
-	peers->tls = tls_store_new(peers->has_certs ? &files : NULL, &error);
-	if (!peers->tls)
-		log_error("peers: %s; connections to other hosts stay on TCP", error.text);
-	return peers->tls;
-}
-
 /* Whether the settings want sessions with other hosts; if not, that is in the log if asked for. */
 static bool wanted(const struct server *server)
 {
 	const struct conf *conf = &server->conf;
 	bool has_means = conf->peers.n > 0 || conf->peer_key[0] || conf->peer_ca[0] ||
-			 tls_credential_exists(CREDENTIAL);
+			 peers_have_credential();
 
 	if (conf->peer_sessions == CONF_PEERS_OFF)
 		return false;
@@ -258,7 +212,7 @@ struct peers *peers_start(struct server *server)
 	timer_init(&peers->relisten, on_relisten);
 	for (int i = 0; i < PEER_COMPLAINTS; i++)
 		peers->complaints[i] = (struct log_limit){.burst = 3, .interval_ns = 60000000000u};
-	if (!load_keys(peers))
+	if (!peers_keys_load(peers))
 		return peers_stop(peers);
 	peers_look_at_rdma(peers);
 	start_listening(peers);

@@ -39,6 +39,9 @@ struct peers_user {
 	/* A session is up or goes; it is valid during the call, and until down() returns. */
 	void (*up)(void *ctx, struct peer_session *session);
 	void (*down)(void *ctx, struct peer_session *session);
+	/* It is about to go down, since its key or certificate is good no more: what there is
+	 * between the two hosts should end. Behind it comes down(). */
+	void (*revoked)(void *ctx, struct peer_session *session);
 };
 
 /*
@@ -50,6 +53,13 @@ struct peers *peers_start(struct server *server);
 
 /* Say goodbye to all and release everything. NULL is ignored. Returns NULL. */
 struct peers *peers_stop(struct peers *peers);
+
+/*
+ * Read keys and certificates again. Sessions that they do not give any longer end at once, and
+ * lanes with those peers go back to TCP; whom they let in may be called again. A file that can't be
+ * used gives no key. All is logged. NULL is ignored. On the loop; reads files.
+ */
+void peers_keys_reread(struct peers *peers);
 
 /* Tell @user, which is copied, of what comes; NULL: nobody, as at first. */
 void peers_set_user(struct peers *peers, const struct peers_user *user);

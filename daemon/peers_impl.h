@@ -144,7 +144,8 @@ struct peers {
 	struct tls_store *tls;
 	struct tls_key key;			  /* shared by all; len 0: none */
 	struct tls_key rule_keys[PEER_RULES_MAX]; /* of entries with one of their own */
-	bool has_certs;
+	const char *key_path;			  /* of the key for all; NULL: none is wanted */
+	bool wants_certs, has_certs;		  /* has: they can be used, too */
 
 	struct peer_address listen; /* family 0: all */
 	struct source listener;	    /* fd -1: can't listen now */
@@ -178,12 +179,20 @@ __attribute__((format(printf, 4, 5))) void peers_complain(struct peers *peers,
 							  const struct peer_address *who,
 							  const char *format, ...);
 
+/* Look at our RDMA addresses again. */
+void peers_look_at_rdma(struct peers *peers);
+
+/* peer_keys.c */
+
+/* Whether systemd has passed a key. */
+bool peers_have_credential(void);
+
+/* Read keys and certificates. False: they can't be had, and that is in the log. */
+bool peers_keys_load(struct peers *peers);
+
 /* How sessions with the owner of @rule (NULL: none) at @remote are secured; false: not at all. */
 bool peers_way(const struct peers *peers, const struct peer_rule *rule, enum tls_way *ret_way,
 	       const struct tls_key **ret_key);
-
-/* Look at our RDMA addresses again. */
-void peers_look_at_rdma(struct peers *peers);
 
 /* peer_session.c */
 

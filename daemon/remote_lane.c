@@ -199,12 +199,16 @@ bool remote_are_any_left(const struct server *server)
 
 void remote_lapse(const struct link_peer *peer)
 {
-	struct list *node;
+	struct list *node, *next;
 
-	list_for_each (node, &remote_lanes) {
-		const struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+	list_for_each_safe (node, next, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
 
-		if (lane->peer == peer && lane->has_begun && lane->end)
+		if (lane->peer != peer)
+			continue;
+		if (!lane->has_begun)
+			remote_take_back(lane, REASON_NO_PEER_DAEMON, REASON_PEER_LEFT);
+		else if (lane->end)
 			ask_holders(lane, REASON_NO_PEER_DAEMON);
 	}
 }

@@ -6,6 +6,7 @@
 #include "config_key.h"
 #include "events.h"
 #include "os/log.h"
+#include "peers.h"
 #include "ruling.h"
 #include "server.h"
 #include "settings.h"
@@ -64,8 +65,11 @@ void settings_reload(struct server *server, const char *path)
 	struct conf next;
 	size_t n;
 
+	/* Whose key is taken away is kept out also when the settings are wrong. */
+	peers_keys_reread(server->peers);
 	if (!settings_load(&next, path)) {
-		log_error("settings: the file was read again and is wrong: nothing is changed");
+		log_error(
+			"settings: the file was read again and is wrong: nothing of it is changed");
 		return;
 	}
 	n = conf_change(&server->conf, &next, told_change, &needs_restart);

@@ -23,6 +23,7 @@ void settings_apply_log(const struct conf *config);
 
 /*
  * Read the file again and take over what may change while @server runs. Each change is logged, with
- * the time from when it holds. A file that is wrong is logged, and changes nothing. @path as above.
+ * the time from when it holds. A file that is wrong is logged, and changes nothing.
+ * The keys of peers are read again in any case (peers.h). @path as above.
  */
 void settings_reload(struct server *server, const char *path);

@@ -33,8 +33,9 @@
 struct tls_store {
 	gnutls_priority_t priority_key, priority_cert;
 	gnutls_psk_server_credentials_t psk_server;
-	gnutls_certificate_credentials_t cert;	/* TLS_BY_CERT; NULL: not set up */
-	gnutls_certificate_credentials_t trust; /* TLS_BY_TRUST */
+	gnutls_certificate_credentials_t cert;	 /* TLS_BY_CERT; NULL: not set up */
+	gnutls_certificate_credentials_t trust;	 /* TLS_BY_TRUST */
+	gnutls_certificate_credentials_t former; /* cert before the last reload: in use, perhaps */
 };
 
 struct tls {
@@ -165,12 +166,37 @@ struct tls_store *tls_store_new(const struct tls_files *files, struct tls_error 
 	return store;
 }
 
+int tls_store_reload(struct tls_store *store, const struct tls_files *files,
+		     struct tls_error *ret_error)
+{
+	int rc;
+
+	if (store->former)
+		gnutls_certificate_free_credentials(store->former);
+	store->former = TAKE(store->cert, NULL);
+	rc = load_certificates(store, files, ret_error);
+	if (rc < 0 && store->cert)
+		gnutls_certificate_free_credentials(TAKE(store->cert, NULL));
+	return rc < 0 ? -1 : 0;
+}
+
+bool tls_is_vouched_for(struct tls *tls, struct tls_store *store)
+{
+	unsigned int status = 0;
+
+	return store->cert &&
+	       gnutls_credentials_set(tls->session, GNUTLS_CRD_CERTIFICATE, store->cert) == 0 &&
+	       gnutls_certificate_verify_peers2(tls->session, &status) == 0 && status == 0;
+}
+
 struct tls_store *tls_store_free(struct tls_store *store)
 {
 	if (!store)
 		return NULL;
 	if (store->cert)
 		gnutls_certificate_free_credentials(store->cert);
+	if (store->former)
+		gnutls_certificate_free_credentials(store->former);
 	if (store->trust)
 		gnutls_certificate_free_credentials(store->trust);
 	if (store->psk_server)

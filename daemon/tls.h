@@ -66,6 +66,13 @@ struct tls_files {
  */
 struct tls_store *tls_store_new(const struct tls_files *files, struct tls_error *ret_error);
 
+/*
+ * Read certificates again, for all handshakes that begin from now on; those under way may fail.
+ * 0, or negative with @ret_error set: then there are none.
+ */
+int tls_store_reload(struct tls_store *store, const struct tls_files *files,
+		     struct tls_error *ret_error);
+
 /* Release it, after all its channels. NULL is ignored. Returns NULL. */
 struct tls_store *tls_store_free(struct tls_store *store);
 
@@ -88,6 +95,12 @@ int tls_handshake(struct tls *tls);
 
 /* Why the last call failed; static or the channel's. */
 const char *tls_why(const struct tls *tls);
+
+/*
+ * Whether the certificate that the other end of @tls (by TLS_BY_CERT, its handshake done) has shown
+ * is one that the authority in @store vouches for now.
+ */
+bool tls_is_vouched_for(struct tls *tls, struct tls_store *store);
 
 /*
  * Read. Bytes read; 0 at the end; -EAGAIN; -ECONNRESET, -EPROTO. Until -EAGAIN there may be

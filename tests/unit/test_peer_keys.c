@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <fcntl.h>
 #include <gnutls/x509.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -339,5 +340,52 @@ TAP_CASE(certificates_of_one_authority_meet_and_others_do_not)
 	paper_free(&own[0]);
 	paper_free(&own[1]);
 	paper_free(&other);
+	rmdir(folder);
+}
+
+static void look_again(const struct shuntd *daemon)
+{
+	CHECK_OK(kill(daemon->pid, SIGHUP));
+	/* The signal is there before the questions, and is taken before the second at the latest.
+	 */
+	for (int i = 0; i < 2; i++)
+		CHECK(peer_count(daemon, "port") > 0);
+}
+
+/* A session stays as long as somebody vouches for the other end, whoever was asked last. */
+TAP_CASE(an_authority_that_is_trusted_no_more)
+{
+	char folder[] = "/tmp/shunt-certs-XXXXXX", command[256];
+	struct paper ca, other_ca, own[2];
+	struct shuntd daemons[2];
+
+	REQUIRE(mkdtemp(folder));
+	paper_make(&ca, folder, "authority", NULL);
+	paper_make(&other_ca, folder, "impostor", NULL);
+	paper_make(&own[0], folder, "host0", &ca);
+	paper_make(&own[1], folder, "host1", &ca);
+	if (start_both(daemons, settings(0, papers_lines(&ca, &own[0]), ""),
+		       settings(1, papers_lines(&ca, &own[1]), ""))) {
+		expect_outcome(daemons, REASON_NO_LINK);
+		paper_free(&own[0]);
+		paper_make(&own[0], folder, "host0", &ca);
+		look_again(&daemons[0]);
+		CHECK_EQ(peer_count(&daemons[0], "up"), 1);
+		snprintf(command, sizeof(command), "cp %s %s", other_ca.crt_path, ca.crt_path);
+		CHECK_EQ(system(command), 0);
+		look_again(&daemons[0]);
+		CHECK_EQ(peer_count(&daemons[0], "up"), 0);
+		CHECK(shuntd_logged(&daemons[0], "the keys of now do not give its session"));
+		expect_outcome(daemons, REASON_NO_PEER_DAEMON);
+		unlink(ca.crt_path);
+		look_again(&daemons[0]);
+		CHECK(shuntd_logged(&daemons[0], "whom it vouched for is not talked to"));
+		CHECK_EQ(peer_count(&daemons[0], "up"), 0);
+		peer_pair_stop(daemons);
+	}
+	paper_free(&ca);
+	paper_free(&other_ca);
+	paper_free(&own[0]);
+	paper_free(&own[1]);
 	rmdir(folder);
 }
