@@ -83,6 +83,38 @@ static const struct section sections[] = {
 				{NULL, NULL, NULL},
 			},
 	},
+	{
+		.name = "rules",
+		.intro = "Which connections are accelerated, and which stay on TCP. The "
+			 "first entry whose every condition holds decides, for each end of "
+			 "a connection by itself; TCP for one end is TCP for both. Without "
+			 "an entry that matches, an end is accelerated. An entry without a "
+			 "condition decides about everything, and must be the last. At "
+			 "most 128 entries; a change holds at once. shuntd(8) has "
+			 "examples; shunt explain says which entry decides.",
+		.keys =
+			{
+				{"program", "\"pattern\"",
+				 "What the process runs: its name, or its full path if "
+				 "there is a slash; * and ? and [] as in file names."},
+				{"user", "\"name\" | number",
+				 "Whom it runs as. The user must exist when the file is "
+				 "read; a number need not."},
+				{"unit", "\"pattern\"",
+				 "Its systemd unit, or a slice around that; or, from the "
+				 "first / on, the path of its control group."},
+				{"direction", "\"in\" | \"out\" | \"any\"",
+				 "With \"in\", the process accepted the connection, with "
+				 "\"out\", it made it. The default is \"any\"."},
+				{"port", "number | \"number-number\"",
+				 "The server's port, or a range of ports."},
+				{"to", "\"address\" | \"address/bits\"",
+				 "The other end's address, or its network."},
+				{"action", "\"accelerate\" | \"tcp\"",
+				 "What is decided. Every entry must have it."},
+				{NULL, NULL, NULL},
+			},
+	},
 };
 
 /* Text that can not be taken for a request, with each sentence on a line of its own. */
