@@ -150,7 +150,14 @@ void link_flow_reposted(struct link_flow *flow, uint32_t count);
 /* Whether so many credits are owed that they have to go alone if nothing else goes. */
 bool link_flow_must_return(const struct link_flow *flow);
 
-/* Work requests outstanding. */
+/* Whether all has completed that was signalled. What came behind it is inline, or of the link's own
+ * memory, and may be under way. */
+static inline bool link_flow_is_settled(const struct link_flow *flow)
+{
+	return (int32_t)(flow->marked - flow->tail) <= 0;
+}
+
+/* Work requests outstanding, or not known to have completed. */
 static inline uint32_t link_flow_out(const struct link_flow *flow)
 {
 	return flow->head - flow->tail;

@@ -50,8 +50,10 @@ void link_post_message(struct link_post *post, struct link_lane *lane, struct cd
 	if (bytes)
 		wr->from = ring_off(lane->tx.prod.v - bytes);
 	wr->is_inline = wr->own_bytes + bytes <= post->flow->limits.inline_bytes;
-	/* So that what is outstanding by reference comes back while more of it is under way. */
-	if (post->unmarked_bytes > post->flow->limits.chunk_bytes / 2)
+	/* So that what is outstanding by reference comes back while more of it is under way; and
+	 * what has ended is forgotten when nothing of it is under way. */
+	if (post->unmarked_bytes > post->flow->limits.chunk_bytes / 2 ||
+	    msg->type == LINK_MSG_LANE_DONE || msg->type == LINK_MSG_BYE)
 		mark(post, wr);
 }
 
@@ -157,9 +159,9 @@ bool link_post_bulk(struct link_post *post, struct link_lane *lane, uint32_t byt
 
 size_t link_post_end(struct link_post *post)
 {
-	if (post->n) {
+	if (post->unmarked_bytes)
 		mark(post, &post->wrs[post->n - 1]);
+	if (post->n)
 		count_add(&post->counts->posts, 1);
-	}
 	return post->n;
 }

@@ -37,8 +37,11 @@
  *
  * Within a lane the order is: words, bytes, the end when the last byte was told, LANE_DONE.
  *
- * All that link_send_next() gives is taken as posted, in that order, chained or not. The last is
- * signalled, and so is each that ends half a chunk by reference, so that room comes back steadily.
+ * All that link_send_next() gives is taken as posted, in that order, chained or not. Signalled is
+ * what something waits for the end of: the last of a post that has bytes by reference, and each
+ *that ends half a chunk of them, so that room comes back steadily; LANE_DONE and LINK_BYE; and one
+ *in a quarter of the queue. Of a small message that went inline nobody is told, nor woken for it,
+ *unless it fails: then a device tells in any case.
  */
 
 /* A message of up to this part of a chunk goes at once, inline or not. Chosen: 4 KiB, which a chunk

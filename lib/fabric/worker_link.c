@@ -371,7 +371,7 @@ void links_drain(struct worker *worker)
 		if (link->state != WORKER_LINK_DRAINS)
 			continue;
 		if (worker->now_ns >= link->drain_ns ||
-		    (link_flow_out(&link->send.flow) == 0 && link->receives_out == 0))
+		    (link_flow_is_settled(&link->send.flow) && link->receives_out == 0))
 			link_gone(link);
 	}
 }
