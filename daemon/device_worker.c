@@ -27,7 +27,8 @@ void host_worker_start(struct host_device *dev)
 		.channel = dev->cqs.channel,
 		.ops = &links_worker_ops,
 		.name = dev->name,
-		.spin_ns = WORKER_SPIN_NS,
+		/* Who sets it to 0 wants nobody to spin. */
+		.spin_ns = u64_min(WORKER_SPIN_NS, dev->owner->conf->spin_us * 1000),
 		.lanes_max = LINKS_LANES_MAX,
 		.user = dev,
 	};

@@ -35,6 +35,7 @@ static bool take_events(struct worker *worker, int timeout_ms)
 	struct epoll_event events[EVENTS];
 	int n = sys_epoll_pwait(worker->epoll_fd, events, EVENTS, timeout_ms, NULL);
 
+	worker->unlooked = 0;
 	for (int i = 0; i < n; i++) {
 		enum worker_source *source = events[i].data.ptr;
 		struct worker_lane *lane;
@@ -76,10 +77,34 @@ static void learn(struct worker *worker, uint64_t slept_ns)
 		worker->spin_ns = worker->spin_ns / 2 < least ? 0 : worker->spin_ns / 2;
 }
 
+/*
+ * With one processor, a client that was rung has not run yet. If it runs now it may answer, and
+ * then nobody has to arm, ring and wake. But what else wants to run may be let before us, too: when
+ * that takes long, we leave it for a while, and are woken by the client's bell, at once.
+ */
+static bool made_way(struct worker *worker)
+{
+	uint64_t begin_ns;
+
+	if (!TAKE(worker->has_rung, false) || !worker->is_alone)
+		return false;
+	if (worker->ways_spared) {
+		worker->ways_spared--;
+		return false;
+	}
+	begin_ns = clock_now_ns();
+	sys_sched_yield();
+	if (clock_now_ns() - begin_ns > WORKER_WAY_NS)
+		worker->ways_spared = WORKER_WAYS_SPARED;
+	return true;
+}
+
 static void sleep_on_it(struct worker *worker)
 {
 	uint64_t begin_ns;
 
+	if (made_way(worker))
+		return;
 	/* Arm, then look again: see the argument in worker.h. */
 	if (!lanes_park(worker) || !cqs_arm(worker))
 		return;
@@ -140,10 +165,9 @@ static void *worker_main(void *arg)
 		} else {
 			was_idle = false;
 			sleep_on_it(worker);
-			continue;
 		}
 		/* Bells of parked lanes, while others keep us awake. */
-		if (worker->counts.turns % WORKER_LOOK_TURNS == 0)
+		if (++worker->unlooked == WORKER_LOOK_TURNS)
 			take_events(worker, 0);
 	}
 	return NULL;
@@ -203,7 +227,8 @@ int worker_new(const struct worker_config *config, struct worker **ret_worker)
 	list_init(&worker->hot);
 	worker->next_ns = UINT64_MAX;
 	/* With one processor the one that is waited for could not run. */
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+	worker->is_alone = sysconf(_SC_NPROCESSORS_ONLN) < 2;
+	if (worker->is_alone)
 		worker->config.spin_ns = 0;
 	worker->spin_ns = worker->config.spin_ns;
 	pthread_mutex_init(&worker->lock, NULL);

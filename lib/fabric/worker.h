@@ -32,7 +32,7 @@
  *
  * *Sleeping.* When a turn found nothing, it spins for a while (adaptive: not at all if spinning has
  * not paid lately, or with one CPU), then sleeps in epoll until the next deadline, if there is any.
- * No wake-up is lost:
+ * With one CPU it makes way for a client that it has rung before it sleeps. No wake-up is lost:
  *  - a lane: it is armed first (wake_arm(), sequentially consistent), all its words are looked at
  *    again afterwards, and only then it is parked. So whatever its client stores is either seen by
  *    that look, or stored behind the arm, and then the client finds the arm moved and rings. A bell
@@ -46,9 +46,9 @@
  *
  * *Ends.* A lane that ends, for whatever reason, is frozen first: neither half is touched any more
  * and the offsets in its report are final. Then LANE_DONE goes behind its last WRITE and that of
- *the peer is awaited, up to WORKER_DONE_NS; with both, and nothing in the send queue, it is over
- *and may be deregistered. A link that ends takes all its lanes with it; its queue pair goes to ERR
- *and what is flushed is awaited for WORKER_DRAIN_NS, never longer. Memory of its lanes may be
+ * the peer is awaited, up to WORKER_DONE_NS; with both, and nothing in the send queue, it is over
+ * and may be deregistered. A link that ends takes all its lanes with it; its queue pair goes to ERR
+ * and what is flushed is awaited for WORKER_DRAIN_NS, never longer. Memory of its lanes may be
  * deregistered when the queue pair has been destroyed. Completions that come later still, of links
  * that are gone, are known by the generation in their wr_id, and dropped.
  */

@@ -166,14 +166,21 @@ void cqs_events(struct worker *worker)
 {
 	struct ibv_cq *verbs;
 	void *context;
+	bool armed;
 
-	while (ibv_get_cq_event(worker->config.channel, &verbs, &context) == 0) {
+	/* There is one at least; and one more at most of each queue that is still armed. Others, of
+	 * queues that were dropped, keep the channel readable. */
+	do {
+		if (ibv_get_cq_event(worker->config.channel, &verbs, &context))
+			return;
 		count_add(&worker->counts.events, 1);
+		armed = false;
 		for (uint32_t i = 0; i < worker->n_cqs; i++) {
 			if (worker->cqs[i].cq->verbs == verbs)
 				worker->cqs[i].is_armed = false;
+			armed |= worker->cqs[i].is_armed;
 		}
 		/* At once: destroying a queue waits for it. */
 		ibv_ack_cq_events(verbs, 1);
-	}
+	} while (armed);
 }

@@ -143,6 +143,7 @@ static void wake_client(struct worker_lane *lane, unsigned int kinds)
 		return;
 	count_add(&lane->counts.rung, 1);
 	bell_ring(lane->setup.client_bell);
+	lane->link->worker->has_rung = true;
 	wake_remember(&lane->rung, &seen);
 }
 

@@ -33,6 +33,12 @@
 #define WORKER_HOT_TURNS 64u
 #define WORKER_LOOK_TURNS 16u
 
+/* Making way for a client that was rung: how long it may take, and how often it is left after it
+ * took longer. Chosen: below a scheduler's slice, above a client's answer under emulation; and so
+ * that a slice of 3 ms now and then costs a message 3 us. */
+#define WORKER_WAY_NS 1000000u
+#define WORKER_WAYS_SPARED 1000u
+
 /* Bytes of a receive and of a registered slot for what can't go inline. */
 #define WORKER_RECEIVE_BYTES LINK_MSG_MAX_BYTES
 #define WORKER_SLOT_BYTES 128u
@@ -178,6 +184,10 @@ struct worker {
 	bool is_stopping;
 	uint64_t now_ns, next_ns; /* of this turn; of the next deadline */
 	uint64_t spin_ns;	  /* at present */
+	uint32_t unlooked;	  /* turns since epoll was looked at */
+	bool is_alone;		  /* there is one processor */
+	bool has_rung;		  /* a client, since way was made for one last */
+	uint32_t ways_spared;	  /* so often it is not made, still */
 	struct worker_counts counts;
 
 	struct link_wr wrs[WORKER_POST_WRS];
