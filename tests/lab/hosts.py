@@ -30,7 +30,9 @@ class Side(Daemon):
 
 	address: what programs listen on, or are reached by; device, netdev, rdma_address: of RDMA."""
 
-	def __init__(self, index, kind, inline=None, **settings):
+	def __init__(self, index, kind, inline=None, cap=None, **settings):
+		# Before the configuration is written.
+		self.cap = cap
 		super().__init__(inline, **{"remote_lanes": "on", "peer_sessions": "on", "promote_after": 2,
 					    "peer_retry_min_ms": 50, "rdma_rescan_ms": 500, **settings,
 					    "peer_listen": TCP_ADDRESSES[index]})
@@ -45,8 +47,11 @@ class Side(Daemon):
 		"""The other's device is none of ours; the hello can't tell where the other's is."""
 		other = 1 - self.index
 		super().configure(**settings)
+		rules = [f'{{ name = "*_{RDMA_ENDS[other]}"; use = "no"; }}']
+		if self.cap is not None:
+			rules.append(f'{{ name = "*"; inline_cap = {self.cap}; }}')
 		with open(self.env["SHUNT_CONF"], "a", encoding="utf-8") as conf:
-			conf.write(f'devices = ( {{ name = "*_{RDMA_ENDS[other]}"; use = "no"; }} );\n'
+			conf.write(f'devices = ( {", ".join(rules)} );\n'
 				   f'peers = ( {{ address = "{TCP_ADDRESSES[other]}"; '
 				   f'rdma_address = "{RDMA_ADDRESSES[other]}"; }} );\n')
 
@@ -100,23 +105,30 @@ class Side(Daemon):
 
 
 class Hosts:
-	"""Both, in a layout of their own. @kind: "rxe" or "siw"; @inline: of narrow.so; @settings: of both
-	daemons."""
+	"""Both, in a layout of their own. @kind: "rxe" or "siw"; @inline: of narrow.so; @cap: inline_cap of
+	their devices; @beside: other Hosts, whose layout they share; @settings: of both daemons."""
 
-	def __init__(self, kind, inline=None, mtu=1500, **settings):
+	def __init__(self, kind, inline=None, mtu=1500, cap=None, beside=None, **settings):
 		self.kind = kind
 		self.mtu = mtu
-		self.sides = [Side(i, kind, inline, **settings) for i in range(2)]
+		self.beside = beside
+		self.peer_port = beside.peer_port + 1 if beside else 7609
+		settings = {"peer_port": self.peer_port, **settings}
+		self.sides = [Side(i, kind, inline, cap, **settings) for i in range(2)]
 		self.entered = []
 
 	def __getitem__(self, index):
 		return self.sides[index]
 
-	def __enter__(self):
+	def lay_out(self):
 		rdma = f"{self.kind} {RDMA_ENDS[0]} && {self.kind} {RDMA_ENDS[1]}"
 		must(f"veth {' '.join(TCP_ENDS)} {' '.join(TCP_ADDRESSES)} && "
 		     f"veth {' '.join(RDMA_ENDS)} {' '.join(RDMA_ADDRESSES)} {self.mtu} && {rdma} && "
 		     f"within 5 active {self[0].device} && within 5 active {self[1].device}")
+
+	def __enter__(self):
+		if not self.beside:
+			self.lay_out()
 		try:
 			for side in self.sides:
 				side.__enter__()
@@ -131,6 +143,8 @@ class Hosts:
 	def __exit__(self, *exc):
 		for side in reversed(self.entered):
 			side.__exit__(*exc)
+		if self.beside:
+			return
 		must("".join(f"! [ -e /sys/class/infiniband/{side.device} ] || rdma link del {side.device};"
 			     for side in self.sides)
 		     + f"veth_del {' '.join(RDMA_ENDS)}; veth_del {' '.join(TCP_ENDS)}")

@@ -11,6 +11,7 @@ import sys
 
 sys.path.insert(0, os.environ["LAB"])
 sys.path.insert(0, os.path.join(os.environ["LAB"], "..", "bench"))
+from forms import AS_IT_IS, LIMITS, measured, open_all, prove
 from hosts import RDMA_ENDS, Hosts
 from kit import Failure, Tap, need_rdma, shell
 from pairs import rounds
@@ -56,9 +57,32 @@ def peers(tap, order):
 			figures.append({"task": task, "size": size, "samples": samples})
 			progress(f"{task} {size}")
 	costs = {name: counted(way, devices) for name, way in ways.items()}
+	sent = measured(ways["Shunt"], 64, order["ms"]["lat"])
+	costs["Shunt"]["work requests"] = sent["wrs"] / sent["asked"]
 	for name, way in ways.items():
 		tap.result(f"{name} measured", way.finish())
 	return {"figures": figures, "costs": costs}
+
+
+def inline(tap, order):
+	"""Shunt with the inline data that the device has, beside each limit of it."""
+	limits = [None, *LIMITS[order["kind"]]]
+	ways = open_all(order["kind"], limits, mtu=MTU, spin_us=order["spin_us"])
+	progress(f"{len(ways)} lanes")
+	figures = []
+	for task, sizes in order["tasks"].items():
+		for size in sizes:
+			samples = rounds({way.name: lambda way=way: way.ask(task, size, order["ms"][task])
+					  for way in ways.values()}, order["rounds"])
+			figures.append({"task": task, "size": size, "samples": samples})
+			progress(f"{task} {size}")
+	sent = {way.name: {size: measured(way, size) for size in order["tasks"]["lat"]}
+		for way in ways.values()}
+	for limit in limits:
+		prove(tap, ways[limit], AS_IT_IS[order["kind"]] if limit is None else limit)
+	for way in ways.values():
+		tap.result(f"{order['kind']}, {way.name}: all went over the lane", way.finish())
+	return {"figures": figures, "sent": sent}
 
 
 def main():
@@ -66,7 +90,7 @@ def main():
 	order = json.loads(os.environ["LAB_BENCH"])
 	tap = Tap()
 	try:
-		found = {"peers": peers}[order["what"]](tap, order)
+		found = {"peers": peers, "inline": inline}[order["what"]](tap, order)
 		with open(OUTPUT, "w", encoding="utf-8") as file:
 			json.dump(found, file)
 	except Failure as failure:

@@ -164,10 +164,35 @@ def packets(devices):
 
 
 @contextlib.contextmanager
+def probed(function):
+	"""Have calls of a function of the kernel traced. Gives the event for traced(), or None."""
+	definitions = TRACING + "/kprobe_events"
+	try:
+		with open(definitions, "a", encoding="ascii") as file:
+			file.write(f"p:kprobes/lab_{function} {function}\n")
+	except OSError:
+		yield None # not this kernel's
+		return
+	try:
+		yield f"kprobes/lab_{function}"
+	finally:
+		with open(definitions, "a", encoding="ascii") as file:
+			file.write(f"-:kprobes/lab_{function}\n")
+
+
+def posts(way, kind, ms):
+	"""Posts to the driver's send queues per message, whoever makes them; None: not to be seen."""
+	with probed(f"{kind}_post_send") as event:
+		if not event:
+			return None
+		with traced(event, "common_pid") as look:
+			messages = 2 * way.ask("lat", 64, ms)["messages"]
+			return sum(count for _keys, count in look()) / messages
+
+
+@contextlib.contextmanager
 def traced(event, keys):
 	"""Count @event by @keys. Gives a function that returns [(text of the keys, count)]."""
-	if not os.path.exists(TRACING + "/events"):
-		must(f"mount -t tracefs tracefs {TRACING}")
 	folder = f"{TRACING}/events/{event}"
 
 	def trigger(text):
@@ -186,8 +211,10 @@ def traced(event, keys):
 
 
 def counted(way, devices, ms=1000):
-	"""Each per message of 64 bytes one way, in ping-pong: context switches, packets, and system calls
-	of the programs and of the daemons by name."""
+	"""Each per message of 64 bytes one way, in ping-pong: context switches, packets, posts, and system
+	calls of the programs and of the daemons by name."""
+	if not os.path.exists(TRACING + "/events"):
+		must(f"mount -t tracefs tracefs {TRACING}")
 	programs = way.pids()
 	daemons = way.daemons() if isinstance(way, Shunt) else set()
 	threads = {int(thread): pid for pid in programs | daemons for thread in os.listdir(f"/proc/{pid}/task")}
@@ -213,5 +240,6 @@ def counted(way, devices, ms=1000):
 			name = re.sub(r"/.*", "", name)
 			if count >= messages / 20:
 				switched[name] = switched.get(name, 0) + count / messages
+	figures["posts"] = posts(way, devices[0].split("_")[0], ms)
 	return {**figures, "system calls": sum(calls.values()), "calls": calls, "switched": switched}
 
