@@ -180,6 +180,15 @@ static void look_at(struct check_context *context, struct target_facts *facts)
 		facts->sees_socket = sees_socket(facts);
 }
 
+/* A thread of the kernel, or a process that is dead and not waited for, has no program. */
+static bool has_program(int pid)
+{
+	char path[32], program[8];
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	return readlink(path, program, sizeof(program)) >= 0 || errno != ENOENT;
+}
+
 void check_target(struct check_context *context, struct check_report *report)
 {
 	struct target_facts facts = {
@@ -191,7 +200,7 @@ void check_target(struct check_context *context, struct check_report *report)
 	};
 	char comm[PROC_COMM_BYTES];
 
-	facts.exists = proc_comm(facts.pid, comm) == 0;
+	facts.exists = proc_comm(facts.pid, comm) == 0 && has_program(facts.pid);
 	if (facts.exists) {
 		snprintf(facts.comm, sizeof(facts.comm), "%s", comm);
 		look_at(context, &facts);

@@ -459,6 +459,10 @@ def programs(build):
 			yield from names(check(daemon, "--pid", pid), "warn", "program", "in /tmp/elsewhere only",
 					 "unset SHUNT_RUNTIME_DIR")
 		yield from names(check(daemon, "--pid", pid), "fail", "program", "no such process", "pgrep")
+		dead = subprocess.Popen(["true"])
+		time.sleep(0.3)
+		yield from names(check(daemon, "--pid", dead.pid), "fail", "program", "no such process", "pgrep")
+		dead.wait()
 		with program(["sleep", "60"]) as pid:
 			yield from names(check(daemon, "--pid", pid, prefix=["setpriv", "--reuid", str(USER)]),
 					 "warn", "program", "not for us to look into", f"sudo shunt check --pid {pid}")
