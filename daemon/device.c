@@ -9,10 +9,10 @@
 #include "base/util.h"
 #include "device.h"
 #include "devices_impl.h"
+#include "events.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/log.h"
-#include "events.h"
 
 __attribute__((format(printf, 2, 3))) static void set_unused(struct host_device *dev,
 							     const char *format, ...)

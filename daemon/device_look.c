@@ -6,9 +6,9 @@
 #include "base/util.h"
 #include "device.h"
 #include "devices_impl.h"
+#include "events.h"
 #include "fabric/netlink.h"
 #include "os/log.h"
-#include "events.h"
 
 /* The GID to use, and the network device: that of the GID, else what the kernel says. */
 static void look_at_gids(const struct device *device, struct host_facts *facts)

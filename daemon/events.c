@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "events.h"
-
 #include <inttypes.h>
 #include <string.h>
 #include <sys/uio.h>
@@ -12,6 +10,7 @@
 #endif
 
 #include "base/util.h"
+#include "events.h"
 
 #define ROW(event, name, id, level, fields, subject, meaning, remedy)                              \
 	[EVENT_##event] = {{name, id, LOG_LEVEL_##level}, fields, subject, meaning, remedy}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "os/clock.h"
 #include "events.h"
+#include "os/clock.h"
 #include "peers_impl.h"
 #include "server.h"
 

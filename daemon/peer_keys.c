@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "events.h"
 #include "os/log.h"
 #include "peers_impl.h"
 #include "server.h"
@@ -148,9 +149,14 @@ static void end_session(struct peer_session *session)
 	char text[PEER_ADDRESS_TEXT];
 
 	if (was_up) {
-		log_notice("peer %s: the keys of now do not give its session: it ends, and its "
-			   "connections go back to TCP",
-			   peer_address_text(&session->remote, text));
+		peer_address_text(&session->remote, text);
+		event_log(
+			PEER_DOWN,
+			LOG_FACTS(LOG_TEXT("SHUNT_PEER", text),
+				  LOG_TEXT("SHUNT_REASON", "its key or certificate holds no more")),
+			"peer %s: the keys of now do not give its session: it ends, and its "
+			"connections go back to TCP",
+			text);
 		if (session->announced && session->peers->user.revoked)
 			session->peers->user.revoked(session->peers->user.ctx, session);
 	}

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "events.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/sys.h"
-#include "events.h"
 #include "peers_impl.h"
 #include "server.h"
 

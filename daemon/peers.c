@@ -9,10 +9,10 @@
 
 #include "base/util.h"
 #include "devices.h"
+#include "events.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/syswait.h"
-#include "events.h"
 #include "peers_impl.h"
 #include "server.h"
 

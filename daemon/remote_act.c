@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/util.h"
 #include "core/link_msg.h"
+#include "events.h"
 #include "os/bell.h"
 #include "os/log.h"
-#include "events.h"
 #include "remote_lane.h"
 #include "server.h"
 

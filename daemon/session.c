@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "events.h"
 #include "os/bell.h"
 #include "os/fd.h"
 #include "os/log.h"
 #include "os/syswait.h"
-#include "events.h"
 #include "pair.h"
 #include "request.h"
 #include "ruling.h"

@@ -69,6 +69,10 @@ static int parse_options(int argc, char **argv, struct debug_options *options)
 	}
 	if (optind < argc)
 		return tool_usage("debug", "one argument too many: %s", argv[optind]);
+	/* Rather a forgotten name than a file that is called so. */
+	if (options->output && options->output[0] == '-' && options->output[1])
+		return tool_usage("debug", "--output needs a file, not \"%s\" (or ./%s)",
+				  options->output, options->output);
 	if (options->output && strcmp(options->output, "-") == 0 && isatty(STDOUT_FILENO))
 		return tool_usage("debug", "an archive is nothing for a terminal; give "
 					   "--output FILE, or redirect it");

@@ -274,7 +274,7 @@ def outputs(build):
 		done = daemon.debug("--output", "none", status=4)
 		if b"install the package tar" not in done.stderr or os.path.exists(os.path.join(daemon.dir, "none")):
 			yield f"without tar: {done.stderr}"
-		for args, text in ((("--output",), b"needs a value"), (("x",), b"too many: x"), (("--no",), b"--no")):
+		for args, text in ((("--output",), b"needs a value"), (("--output", "--help"), b"needs a file"), (("x",), b"too many: x"), (("--no",), b"--no")):
 			if text not in daemon.debug(*args, status=2).stderr:
 				yield f"{args} is not refused as it should"
 
