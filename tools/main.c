@@ -144,6 +144,38 @@ static const char debug_help[] =
 	"\n"
 	"Exit status: 0 the archive is written, 4 it is not.\n";
 
+static const char enable_help[] =
+	"Usage: shunt enable [--dry-run] [--force] [--now] [--root DIR] UNIT\n"
+	"Have systemd start the service UNIT under Shunt: by a drop-in that preloads the library, "
+	"beside\n"
+	"what the unit preloads already. Shows what it writes, and what of the unit's sandbox is "
+	"in the\n"
+	"way, with the remedy. Done again, it changes nothing.\n"
+	"\n"
+	"  --dry-run   show it only\n"
+	"  --now       restart the service, which has to be for it to take effect\n"
+	"  --force     also for a unit that is not there, or masked\n"
+	"  --root DIR  in the system whose root is DIR\n"
+	"\n"
+	"UNIT may go without its .service; NAME@ is a template with all its instances.\n";
+
+static const char disable_help[] =
+	"Usage: shunt disable [--dry-run] [--now] [--root DIR] UNIT\n"
+	"Remove what shunt enable wrote for UNIT, and nothing else.\n"
+	"\n"
+	"  --dry-run   say what would be removed only\n"
+	"  --now       restart the service, which keeps the library until then\n"
+	"  --root DIR  in the system whose root is DIR\n";
+
+static const char enabled_help[] =
+	"Usage: shunt enabled [--root DIR] [--json]\n"
+	"List the services that shunt enable was used for, and whether their running processes "
+	"have the\n"
+	"library: one that was started before has to be restarted.\n"
+	"\n"
+	"  --root DIR  in the system whose root is DIR\n"
+	"  --json      as JSON\n";
+
 static const char explain_help[] =
 	"Usage: shunt explain --program PROGRAM --to ADDRESS:PORT [--in|--out] [--user USER]\n"
 	"                     [--unit UNIT] [--config FILE] [--json]\n"
@@ -179,6 +211,9 @@ static const struct subcommand {
 	{"peers", cmd_peers, "show the daemons of other hosts", peers_help},
 	{"links", cmd_links, "show the RDMA links to other hosts", links_help},
 	{"demote", cmd_demote, "ask connections to go back to TCP", demote_help},
+	{"enable", cmd_enable, "have systemd start a service under Shunt", enable_help},
+	{"disable", cmd_disable, "have systemd start it without", disable_help},
+	{"enabled", cmd_enabled, "list the services that are enabled", enabled_help},
 	{"explain", cmd_explain, "say which rule decides about a connection, and why",
 	 explain_help},
 	{"check", cmd_check, "say what the host lacks, and what to do about it", check_help},

@@ -31,6 +31,9 @@ int cmd_devices(int argc, char **argv);
 int cmd_peers(int argc, char **argv);
 int cmd_links(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
+int cmd_enable(int argc, char **argv);
+int cmd_disable(int argc, char **argv);
+int cmd_enabled(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_debug(int argc, char **argv);
 
