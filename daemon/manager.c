@@ -100,7 +100,7 @@ int manager_take(struct manager_fds *ret_fds)
 	return rc;
 }
 
-bool manager_keeps(void)
+bool manager_is_there(void)
 {
 	return getenv("NOTIFY_SOCKET") != NULL;
 }
@@ -158,7 +158,7 @@ int manager_take(struct manager_fds *ret_fds)
 	return 0;
 }
 
-bool manager_keeps(void)
+bool manager_is_there(void)
 {
 	return false;
 }

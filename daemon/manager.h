@@ -42,8 +42,8 @@ int manager_take(struct manager_fds *ret_fds);
 /* Close and free all that is left. */
 void manager_fds_close(struct manager_fds *fds);
 
-/* Whether there may be one that keeps something. */
-bool manager_keeps(void);
+/* Whether there is one that listens, and may keep something. */
+bool manager_is_there(void);
 
 /*
  * Have it keep a message of @len bytes with @n_fds descriptors (which stay ours, too), of which

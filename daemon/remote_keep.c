@@ -50,7 +50,7 @@ void remote_keep(struct remote_lane *lane, int half, int fed)
 	unsigned int withheld;
 	int rc;
 
-	if (!manager_keeps() || lane->kept[0] || n_kept >= MANAGER_KEPT_MAX)
+	if (!manager_is_there() || lane->kept[0] || n_kept >= MANAGER_KEPT_MAX)
 		return;
 	rc = manager_keep(&record, sizeof(record), fds, BROUGHT, lane->kept);
 	if (rc == 0)
@@ -72,7 +72,7 @@ static void on_keep(struct timer *timer)
 void remote_keep_later(struct remote_lane *lane)
 {
 	timer_init(&lane->keep, on_keep);
-	loop_set_timer(&lane->server->loop, &lane->keep, manager_keeps() ? KEEP_AFTER_MS : 0);
+	loop_set_timer(&lane->server->loop, &lane->keep, manager_is_there() ? KEEP_AFTER_MS : 0);
 }
 
 void remote_unkeep(struct remote_lane *lane)

@@ -183,6 +183,9 @@ int service_start(struct service *service, struct server *server, const char *co
 		fd_close(fd);
 		return rc;
 	}
+	/* Nobody is to be told: no reason to wake up. */
+	if (!manager_is_there())
+		return 0;
 	server->loop.after = &service->look;
 	loop_set_timer(&server->loop, &service->ready, SERVICE_READY_MS);
 	watchdog_start(service);
