@@ -148,7 +148,7 @@ def a_broken_file_changes_nothing(build):
 		with open(service.env["SHUNT_CONF"], "w", encoding="utf-8") as conf:
 			conf.write("hello_wait_ms = 50000;\nspin_us = \"often\";\n")
 		log = service.hang_up()
-		if "shunt.conf:2: spin_us must be a whole number" not in log or "nothing is changed" not in log:
+		if "shunt.conf:2: spin_us must be a whole number" not in log or "nothing of it is changed" not in log:
 			yield f"what is wrong is not told: {log}"
 		if service.daemon.poll() is not None:
 			yield "the daemon has ended"
