@@ -41,19 +41,6 @@ static socklen_t to_sockaddr(const struct peer_address *address, struct sockaddr
 	return sizeof(*in6);
 }
 
-/* Wait for @events. 0, or -ETIMEDOUT behind @until_ns. */
-static int await(int fd, short events, uint64_t until_ns)
-{
-	struct pollfd wait = {.fd = fd, .events = events};
-	uint64_t now_ns = clock_now_ns();
-	int rc;
-
-	if (now_ns >= until_ns)
-		return -ETIMEDOUT;
-	rc = sys_poll(&wait, 1, (int)((until_ns - now_ns) / 1000000u) + 1);
-	return rc < 0 && rc != -EINTR ? rc : 0;
-}
-
 /* Connect as the daemon would. The descriptor, or -errno. */
 static int call(const struct check_context *context, const struct peer_address *to)
 {
@@ -91,6 +78,19 @@ static int call(const struct check_context *context, const struct peer_address *
 }
 
 #ifdef HAVE_PEERS
+
+/* Wait for @events. 0, or -ETIMEDOUT behind @until_ns. */
+static int await(int fd, short events, uint64_t until_ns)
+{
+	struct pollfd wait = {.fd = fd, .events = events};
+	uint64_t now_ns = clock_now_ns();
+	int rc;
+
+	if (now_ns >= until_ns)
+		return -ETIMEDOUT;
+	rc = sys_poll(&wait, 1, (int)((until_ns - now_ns) / 1000000u) + 1);
+	return rc < 0 && rc != -EINTR ? rc : 0;
+}
 
 /* How this host shows @rule's daemon who it is. */
 struct manner {
