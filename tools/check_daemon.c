@@ -130,10 +130,13 @@ static bool config_of(int pid, char *path)
 			value = word + 9;
 		else if (strcmp(word, "--config") == 0 && at + strlen(word) + 1 < n)
 			value = word + strlen(word) + 1;
-		if (value && *value == '/') {
+		if (!value || !*value)
+			continue;
+		if (*value == '/')
 			snprintf(path, PATH_MAX, "%s", value);
-			return true;
-		}
+		else
+			snprintf(path, PATH_MAX, "/proc/%d/cwd/%s", pid, value);
+		return true;
 	}
 	return false;
 }

@@ -330,8 +330,11 @@ static void add_process(struct bundle *bundle, const struct check_context *conte
 		else
 			bundle_miss(bundle, own[i].name, own[i].why, "no daemon answers");
 	}
-	/* A daemon that has died leaves its log where it was. */
+	/* A daemon that has died leaves its log where it was. In a folder that others may have made
+	 * a log may be a link to anything. */
 	for (size_t i = 0; i < context->daemon.n_places; i++) {
+		if (context->daemon.places[i].dir_error)
+			continue;
 		snprintf(path, sizeof(path), "%s/" LAUNCH_LOG_NAME,
 			 context->daemon.places[i].dir.path);
 		if (access(path, R_OK) != 0)

@@ -193,8 +193,8 @@ static void log_out(const struct log_line *line, char *text, size_t len)
 	sys_write(STDERR_FILENO, text, len + 1);
 }
 
-__attribute__((format(printf, 2, 0))) static void log_line(const struct log_line *line,
-							   const char *fmt, va_list args)
+__attribute__((format(printf, 2, 0))) static void log_compose(const struct log_line *line,
+							      const char *fmt, va_list args)
 {
 	int saved_errno = errno;
 	char text[LOG_LINE_BYTES];
@@ -222,7 +222,7 @@ void log_write(enum log_level level, const char *fmt, ...)
 	if (!log_is_on(level))
 		return;
 	va_start(args, fmt);
-	log_line(&line, fmt, args);
+	log_compose(&line, fmt, args);
 	va_end(args);
 }
 
@@ -234,7 +234,7 @@ void log_event(const struct log_kind *kind, const struct log_fact *facts, const 
 	if (!log_is_on(kind->level))
 		return;
 	va_start(args, fmt);
-	log_line(&line, fmt, args);
+	log_compose(&line, fmt, args);
 	va_end(args);
 }
 

@@ -217,6 +217,13 @@ def without_a_daemon(build):
 			   not any(line.startswith(name) and "MISSING: no daemon answers" in line
 				   for line in files["MANIFEST.txt"].decode().splitlines()):
 				yield f"it does not say that {name} is missing"
+		# Where others may write, a log may be a link to anything that only root may read.
+		os.symlink(daemon.env["SHUNT_CONF"], os.path.join(daemon.dir, "shuntd.log"))
+		if "shuntd.log" not in unpack(daemon.debug("--output", "-").stdout):
+			yield "no log of the daemon that has died"
+		os.chmod(daemon.dir, 0o777)
+		if "shuntd.log" in unpack(daemon.debug("--output", "-").stdout):
+			yield "a log in a folder of others"
 		if b"nobody behind it" not in files["check.json"]:
 			yield f"the check does not say what is wrong: {files['check.json']}"
 

@@ -274,6 +274,20 @@ def broken_settings(build):
 		yield from names(check(daemon, env=env), "fail", "settings", f"{conf}:2: promote_after", conf)
 		os.remove(conf)
 		yield from names(check(daemon), "fail", "settings", "No such file", "--print-config")
+	# As the daemon was told on its command line, from where it was started.
+	with Daemon(build) as daemon:
+		daemon.stop()
+		with open(os.path.join(daemon.dir, "other.conf"), "w", encoding="ascii") as file:
+			file.write("spin_us = 10;\n")
+		env = {key: value for key, value in daemon.env.items() if key != "SHUNT_CONF"}
+		daemon.daemon = subprocess.Popen([os.path.join(daemon.build, "daemon", "shuntd"), "--config", "other.conf"],
+						 cwd=daemon.dir, env=env, stdout=daemon.log, stderr=daemon.log)
+		until = time.monotonic() + 10
+		while daemon.run_tool("status").returncode and time.monotonic() < until:
+			time.sleep(0.05)
+		with open(os.path.join(daemon.dir, "other.conf"), "w", encoding="ascii") as file:
+			file.write("spin_us = -1;\n")
+		yield from names(check(daemon, env=env), "fail", "settings", "other.conf:1: spin_us", "--check-config")
 
 
 def no_daemon(build):
