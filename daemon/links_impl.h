@@ -53,6 +53,7 @@ struct link_peer {
 	struct links *links;
 	uint8_t uuid[PEER_UUID_BYTES];
 	struct peer_address address;
+	const struct peer_rule *rule; /* its entry in the settings, or NULL */
 	char name[PEER_ADDRESS_TEXT]; /* for people */
 	struct peer_session *session; /* NULL: none now */
 	uint64_t down_ns;	      /* since when there is none */

@@ -20,22 +20,30 @@
  * along.
  */
 
-static struct link_peer *find_peer(const struct links *links, const uint8_t uuid[PEER_UUID_BYTES])
+/*
+ * Anybody can go by the UUID of another: it is told to all. So a daemon is who it is by where it
+ * speaks from as well, its address or its entry in the settings. One with several addresses and no
+ * entry is several peers, with a link to each.
+ */
+static bool is_of(const struct link_peer *peer, const struct peer_session *session)
+{
+	if (memcmp(peer->uuid, peer_session_hello(session)->uuid, PEER_UUID_BYTES) != 0)
+		return false;
+	return peer->rule == session->rule &&
+	       (peer->rule || peer_address_same(&peer->address, &session->remote));
+}
+
+struct link_peer *links_peer_of(const struct links *links, const struct peer_session *session)
 {
 	struct list *node;
 
 	list_for_each (node, &links->peers) {
 		struct link_peer *peer = list_entry(node, struct link_peer, link);
 
-		if (memcmp(peer->uuid, uuid, PEER_UUID_BYTES) == 0)
+		if (is_of(peer, session))
 			return peer;
 	}
 	return NULL;
-}
-
-struct link_peer *links_peer_of(const struct links *links, const struct peer_session *session)
-{
-	return find_peer(links, peer_session_hello(session)->uuid);
 }
 
 void links_drop_nonces(struct links *links, const struct link_peer *peer, uint64_t now_ns)
@@ -81,6 +89,7 @@ static struct link_peer *add_peer(struct links *links, const struct peer_session
 	peer->links = links;
 	memcpy(peer->uuid, hello->uuid, sizeof(peer->uuid));
 	peer->address = session->remote;
+	peer->rule = session->rule;
 	peer_address_text(&peer->address, peer->name);
 	list_push_back(&links->peers, &peer->link);
 	return peer;
