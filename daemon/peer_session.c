@@ -391,7 +391,9 @@ void peer_session_accept(struct peers *peers, int fd, const struct peer_address 
 
 	if (!peers_way(peers, rule, &way, &key)) {
 		peers_complain(peers, PEER_COMPLAINT_STRANGER, remote,
-			       "turned away: it is not among the peers in shunt.conf");
+			       rule || peers->key_path || peers->wants_certs
+				       ? "turned away: there is no key or certificate for it now"
+				       : "turned away: it is not among the peers in shunt.conf");
 		fd_close(fd);
 		return;
 	}
