@@ -93,7 +93,11 @@ class Daemon(Private):
 				SHUNT_CACHE_DIR=os.path.join(self.dir, "cache"))
 		super().configure(**settings)
 		with open(self.env["SHUNT_CONF"], "a", encoding="utf-8") as conf:
-			conf.write(f'peers = ( {{ address = "{self.other}"; }} );\n{self.conf}')
+			conf.write(f'peers = ( {self.entry()} );\n{self.conf}')
+
+	def entry(self):
+		"""Of the other one, in the settings."""
+		return f'{{ address = "{self.other}"; }}'
 
 	def kill(self):
 		super().kill()
