@@ -128,6 +128,7 @@ void links_session_up(void *ctx, struct peer_session *session)
 		peer->retry_at_ns =
 			clock_now_ns() + (link_peer_we_are_lower(peer) ? 0 : LINKS_YIELD_NS);
 	}
+	remote_match_again(peer);
 	remote_session_up(peer);
 	links_wake(links);
 }

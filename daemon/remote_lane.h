@@ -149,6 +149,9 @@ void remote_lane_go_on(struct remote_lane *lane);
  * the other daemon (REASON_NONE: it knows). It may be freed. */
 void remote_take_back(struct remote_lane *lane, enum reason answer, enum reason reason);
 
+/* There is a session with @peer again: agree anew on lanes of which both have not begun. */
+void remote_match_again(struct link_peer *peer);
+
 /* @link is of no more use: lanes that have not begun on it are taken back. */
 void remote_link_down(struct host_link *link);
 

@@ -255,6 +255,12 @@ static void on_match(struct link_peer *peer, const struct peer_match *match)
 		peer_session_send(peer->session, &no);
 		return;
 	}
+	if (lane->has_match && memcmp(match, &lane->match, sizeof(*match)) == 0) {
+		/* Said again over a new session: our answer may have been lost with the former. */
+		if (lane->has_begun && !lane->is_first)
+			send_match(lane);
+		return;
+	}
 	if (lane->has_match || match->epoch != lane->epoch || !lane->host_link ||
 	    match->link != lane->host_link->cm.peer.generation ||
 	    !ring_size_ok(match->ring_bytes)) {
@@ -295,6 +301,34 @@ void remote_message(struct link_peer *peer, const struct peer_msg *msg)
 		remote_on_lost(peer, &msg->u.lane_at);
 	else if (msg->type == PEER_REPLAYED)
 		remote_on_noted(peer, &msg->u.lane_at);
+}
+
+/* Whether the other daemon, too, has begun @lane: its word of that came over the link. */
+static bool has_heard(const struct remote_lane *lane)
+{
+	return !lane->worker || worker_lane_counts(lane->worker).received > 0;
+}
+
+/*
+ * MATCH or REFUSE may have been lost with the former session. What has not begun anywhere is taken
+ * back. Of the others MATCH is said again, and the answer is MATCH or REFUSE: by the first, which
+ * doesn't know whether the second has begun, and by the second, which doesn't know whether the
+ * first has taken it back.
+ */
+void remote_match_again(struct link_peer *peer)
+{
+	struct list *node, *next;
+
+	list_for_each_safe (node, next, &remote_lanes) {
+		struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->peer != peer || lane->is_failed || lane->has_ended)
+			continue;
+		if (!lane->sent_match)
+			remote_take_back(lane, REASON_NO_PEER_DAEMON, REASON_NO_PEER_DAEMON);
+		else if (lane->is_first ? !lane->has_begun : !has_heard(lane))
+			send_match(lane);
+	}
 }
 
 void remote_link_down(struct host_link *link)

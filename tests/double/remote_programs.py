@@ -16,6 +16,10 @@ from private import Failure
 from remote_deaths import SETTINGS, kill, main, on_lanes, sessions, stop
 from remote_lanes import ADDRESSES, PORT, WAIT_S, Pair, ip
 
+# A lane that was not made is tried again within the pauses of SETTINGS; less than peer_lapse_ms,
+# within which a link without a session is given up.
+LANE_S = 6
+
 
 class Talk:
 	"""Two programs (talker.py) on one lane, and what they are told."""
@@ -42,6 +46,9 @@ class Talk:
 		raise Failure(f"two programs came on no lane:\n{self.pair.logs()}")
 
 	def __exit__(self, *exc):
+		self.end()
+
+	def end(self):
 		for program in self.programs:
 			program.kill()
 			program.communicate()
@@ -121,6 +128,55 @@ def a_session_is_lost_and_comes_back(build, rounds):
 		talk.expect(1, "600000 ok")
 		talk.both("chat 10")
 	yield from talks(build, rounds, act, peer_ping_ms=100, peer_dead_ms=300)
+
+
+def made_lanes(pair):
+	"""How many of the two daemons have a lane that has not begun."""
+	shown = [end.get("remote", {}).get("state") for daemon in pair.daemons
+		 for end in daemon.ask("ss")["connections"]]
+	return shown.count("being made")
+
+
+def a_session_is_lost_while_a_lane_is_made(build, rounds):
+	"""What the daemons say to each other of it then is lost; when there is a session again, they
+	come to agree, and the next lane begins. Programs map their part when they are called: before
+	the loss, or behind it."""
+	def act(pair, talk, turn):
+		until = time.monotonic() + WAIT_S
+		while made_lanes(pair) < 2:
+			if time.monotonic() > until:
+				raise Failure(f"no lane is made:\n{pair.logs()}")
+			talk.both("chat 1")
+			time.sleep(0.05)
+		early = [(), (0,), (1,)][turn % 3]
+		for i in early:
+			talk.tell(i, "poke")
+			talk.expect(i, "poked")
+		time.sleep(0.05)
+		with NoSessions(pair):
+			pair.wait("without a session", lambda: not sessions(pair))
+			for i in {0, 1} - {*early}:
+				talk.tell(i, "poke")
+				talk.expect(i, "poked")
+			time.sleep(0.05)
+		pair.wait("a session", lambda: sessions(pair) == 2)
+		until = time.monotonic() + LANE_S
+		while not on_lanes(pair):
+			if time.monotonic() > until:
+				raise Failure(f"round {turn}: no lane with a session:\n{pair.logs()}")
+			talk.both("chat 4")
+			time.sleep(0.02)
+		talk.both("chat 10")
+
+	with Pair(build, **{**SETTINGS, "peer_ping_ms": 100, "peer_dead_ms": 300}) as pair:
+		pair.warm_up()
+		for turn in range(rounds):
+			talk = Talk(pair)
+			try:
+				act(pair, talk, turn)
+			finally:
+				talk.end()
+	yield from ()
 
 
 def a_session_does_not_come_back(build, rounds):
@@ -295,6 +351,7 @@ def program_and_daemon_die_together(build, rounds):
 if __name__ == "__main__":
 	main([
 		a_session_is_lost_and_comes_back,
+		a_session_is_lost_while_a_lane_is_made,
 		a_session_does_not_come_back,
 		a_program_is_stopped_when_its_daemon_dies,
 		a_program_is_idle_when_its_daemon_dies,

@@ -9,6 +9,7 @@ usage: talker.py listen|connect ADDRESS PORT
   fill          send what is taken at once
   last N        send N bytes, and exit at once
   read N        receive N bytes, or to the end
+  poke          look whether there is anything to receive
   shut          send no more
   close         close, and do nothing
   exit          at once
@@ -94,6 +95,8 @@ class Talker:
 		if words[0] == "last":
 			self.write(count)
 			os._exit(0)
+		if words[0] == "poke":
+			return "poked" if not select.select([self.sock], [], [], 0)[0] else "not empty"
 		if words[0] == "read":
 			return self.read(count)
 		if words[0] == "shut":
