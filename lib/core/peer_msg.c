@@ -101,11 +101,6 @@ static const struct field lane_at_fields[] = {
 	U32(lane_at.epoch, 1, UINT32_MAX),
 	U64(lane_at.offset, 0, UINT64_MAX),
 };
-static const struct field shut_fields[] = {
-	TOKEN(shut.token),
-	U32(shut.epoch, 1, UINT32_MAX),
-	U64(shut.offset, 0, UINT64_MAX),
-};
 static const struct field ping_fields[] = {U64(ping.serial, 0, UINT64_MAX)};
 static const struct field bye_fields[] = {U16(bye.why, 1, PEER_BYE_END - 1)};
 
@@ -124,9 +119,8 @@ static const struct rule rules[PEER_TYPE_END] = {
 	[PEER_WITHDRAW] = RULE(withdraw_fields), [PEER_MATCH] = RULE(match_fields),
 	[PEER_REFUSE] = RULE(refuse_fields),	 [PEER_NONCE_ASK] = RULE(nonce_ask_fields),
 	[PEER_NONCE] = RULE(nonce_fields),	 [PEER_LOST] = RULE(lane_at_fields),
-	[PEER_REPLAYED] = RULE(lane_at_fields),	 [PEER_SHUT] = RULE(shut_fields),
-	[PEER_PING] = RULE(ping_fields),	 [PEER_PONG] = RULE(ping_fields),
-	[PEER_BYE] = RULE(bye_fields),
+	[PEER_REPLAYED] = RULE(lane_at_fields),	 [PEER_PING] = RULE(ping_fields),
+	[PEER_PONG] = RULE(ping_fields),	 [PEER_BYE] = RULE(bye_fields),
 };
 
 static const struct rule rdma_rule = RULE(rdma_fields);

@@ -22,7 +22,6 @@
  *   links           NONCE_ASK -> NONCE   let me dial you over RDMA: this is the password
  *   a lost lane     LOST                 how far I completed what you sent, and how far did you?
  *                   REPLAYED             I have noted that: the rest comes over TCP
- *                   SHUT                 all is delivered: shut TCP in this direction
  *   the session     PING -> PONG, BYE
  *
  * Both daemons send an offer for each end that waits for the other host, whether the other's offer
@@ -52,7 +51,6 @@ enum peer_type {
 	PEER_NONCE,
 	PEER_LOST,
 	PEER_REPLAYED,
-	PEER_SHUT,
 	PEER_PING,
 	PEER_PONG,
 	PEER_BYE,
@@ -170,12 +168,6 @@ struct peer_lane_at {
 	uint64_t offset;
 };
 
-struct peer_shut {
-	struct peer_token token;
-	uint32_t epoch;
-	uint64_t offset; /* everything to here has been delivered */
-};
-
 struct peer_ping { /* PING, PONG */
 	uint64_t serial;
 };
@@ -195,7 +187,6 @@ struct peer_msg {
 		struct peer_nonce_ask nonce_ask;
 		struct peer_nonce nonce;
 		struct peer_lane_at lane_at;
-		struct peer_shut shut;
 		struct peer_ping ping;
 		struct peer_goodbye bye;
 	} u;

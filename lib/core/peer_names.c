@@ -7,8 +7,7 @@ const char *peer_type_name(enum peer_type type)
 		[PEER_HELLO] = "hello", [PEER_OFFER] = "offer",	  [PEER_WITHDRAW] = "withdraw",
 		[PEER_MATCH] = "match", [PEER_REFUSE] = "refuse", [PEER_NONCE_ASK] = "nonce_ask",
 		[PEER_NONCE] = "nonce", [PEER_LOST] = "lost",	  [PEER_REPLAYED] = "replayed",
-		[PEER_SHUT] = "shut",	[PEER_PING] = "ping",	  [PEER_PONG] = "pong",
-		[PEER_BYE] = "bye",
+		[PEER_PING] = "ping",	[PEER_PONG] = "pong",	  [PEER_BYE] = "bye",
 	};
 
 	return type < PEER_TYPE_END && names[type] ? names[type] : "invalid";

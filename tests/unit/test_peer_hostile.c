@@ -336,7 +336,6 @@ TAP_CASE(messages_about_nothing)
 	const struct peer_msg stray[] = {
 		{.type = PEER_LOST, .u.lane_at = at},
 		{.type = PEER_REPLAYED, .u.lane_at = at},
-		{.type = PEER_SHUT, .u.shut = {.token = {1, 2}, .epoch = 3, .offset = 4}},
 		{.type = PEER_NONCE, .u.nonce = {.id = 5}},
 		{.type = PEER_PONG, .u.ping = {.serial = 7}},
 		{.type = PEER_WITHDRAW, .u.withdraw = {.id = 9}},

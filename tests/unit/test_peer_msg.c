@@ -74,7 +74,6 @@ static const struct peer_msg samples[] = {
 		       .remote = {.family = 6, .addr = {0x20, 1, [15] = 2}, .port = 65535},
 		       .epoch = UINT32_MAX,
 		       .offset = PEER_OFFSET_NONE}},
-	{.type = PEER_SHUT, .u.shut = {.token = {1, 2}, .epoch = 3, .offset = 4}},
 	{.type = PEER_PING, .u.ping = {.serial = 5}},
 	{.type = PEER_PONG, .u.ping = {.serial = UINT64_MAX}},
 	{.type = PEER_BYE, .u.bye = {.why = PEER_BYE_CROSSED}},
