@@ -30,7 +30,8 @@ PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libconfig-dev libja
 	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libgnutls28-dev)
 EXTRA_PACKAGES=(binutils clang-14 clang-format-14)
 declare -A SUITE_PACKAGES=([unit]="mandoc" [model]="spin" [fuzz]="clang-14" [apps]="systemd"
-	[double]="ibverbs-utils rdmacm-utils perftest" [bench]="valgrind"
+	[double]="ibverbs-utils rdmacm-utils perftest redis-server redis-tools iperf3"
+	[bench]="valgrind"
 	[lab]="qemu-system-x86 busybox-static kmod iproute2 zstd xz-utils make gcc-12
 		ibverbs-utils rdmacm-utils")
 

@@ -28,6 +28,9 @@ class Private:
 		self.relay = relay
 		# What the daemon's environment has beside that of the programs.
 		self.daemon_env = {}
+		# The build tree of the daemon alone, if that is another one: with a sanitizer, for programs
+		# that can't take one.
+		self.daemon_build = self.build
 		# Of manager.py: starts the daemon; None: nobody does.
 		self.manager = None
 		# Only who has rights may raise a limit.
@@ -71,7 +74,7 @@ class Private:
 		if self.manager:
 			words, passed, options = self.manager.start_with()
 			passed["NOTIFY_SOCKET"] = self.manager.path
-		self.daemon = subprocess.Popen([*self.prefix, *words, os.path.join(self.build, *path)],
+		self.daemon = subprocess.Popen([*self.prefix, *words, os.path.join(self.daemon_build, *path)],
 					       env=dict(env, **passed), stdout=self.log, stderr=self.log,
 					       stdin=subprocess.DEVNULL, **options)
 		until = time.monotonic() + 10
