@@ -14,6 +14,7 @@
 static void side_release(struct coupling *coupling, struct coupling_side *side)
 {
 	if (side->page) {
+		sizes_add_half(&coupling->server->tally.sizes[LANE_RING], side->page);
 		munmap((void *)side->page, HALF_CTL_BYTES);
 		coupling->server->mapped_pages--;
 	}
@@ -29,6 +30,7 @@ static void coupling_free(struct coupling *coupling)
 {
 	side_release(coupling, &coupling->sides[0]);
 	side_release(coupling, &coupling->sides[1]);
+	list_unlink(&coupling->link);
 	free(coupling);
 }
 
@@ -39,6 +41,7 @@ static struct coupling *coupling_new(struct server *server, uint32_t epoch)
 	if (!coupling)
 		return NULL;
 	coupling->server = server;
+	list_push_back(&server->couplings, &coupling->link);
 	coupling->epoch = epoch;
 	coupling->ring_bytes = server->conf.ring_bytes;
 	for (int i = 0; i < 2; i++)

@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/list.h"
 #include "core/ctl.h"
 #include "core/half.h"
 
@@ -45,6 +46,7 @@ struct coupling_side {
 
 struct coupling {
 	struct server *server;
+	struct list link; /* server->couplings */
 	uint32_t epoch;
 	bool complete;
 	bool hinted; /* the end that is alone has been told so */

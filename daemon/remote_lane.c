@@ -148,6 +148,8 @@ static const struct remote_ops ops = {
 	.ask_demote = ask_demote,
 	.adopt = remote_adopt,
 	.add_live = remote_add_live,
+	.add_sizes = remote_add_sizes,
+	.messages = remote_messages,
 	.show = remote_json,
 };
 

@@ -15,6 +15,8 @@
 #include "peers.h"
 #include "quota.h"
 #include "remote_replay.h"
+#include "sizes.h"
+#include "sizes.h"
 
 /*
  * One host's part of a lane between hosts: its client's half and the half with which it feeds that
@@ -237,6 +239,8 @@ void remote_note_lost(struct remote_lane *lane);
 
 /* For struct remote_ops. */
 void remote_add_live(const struct end *end, struct ctl_totals *totals);
+void remote_add_sizes(struct lane_sizes *sum);
+json_t *remote_messages(const struct end *end);
 json_t *remote_json(const struct end *end);
 
 /* --- remote_act.c: a lane that has begun -------------------------------------------------------

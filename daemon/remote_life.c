@@ -286,8 +286,10 @@ static void lane_free(struct remote_lane *lane)
 	if (lane->has_key)
 		map_del_bytes(&by_key, &lane->key, sizeof(lane->key));
 	timer_clear(&lane->server->loop.timers, &lane->act);
-	if (lane->r.half)
+	if (lane->r.half) {
+		sizes_add_half(&lane->server->tally.sizes[LANE_RDMA], lane->r.half);
 		munmap((void *)(uintptr_t)lane->r.half, half_bytes(lane->ring_bytes));
+	}
 	if (lane->r.fed)
 		munmap(lane->r.fed, half_bytes(lane->ring_bytes));
 	loop_remove(&lane->hangup);

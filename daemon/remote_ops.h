@@ -5,6 +5,7 @@
 
 #include "coupling.h"
 #include "os/fd.h"
+#include "sizes.h"
 
 /*
  * Where lanes between hosts are plugged in: server->remote, NULL if there are none. An end on such
@@ -38,6 +39,12 @@ struct remote_ops {
 
 	/* Bring @totals of @end up to date with what its lane shows. NULL: they are as told. */
 	void (*add_live)(const struct end *end, struct ctl_totals *totals);
+
+	/* Add what went over all lanes that are not gone. NULL: nothing did. */
+	void (*add_sizes)(struct lane_sizes *sum);
+
+	/* Messages over the lane of @end. NULL: not known. */
+	json_t *(*messages)(const struct end *end);
 
 	/* The lane of @end, for `shunt ss`: its link and what it has sent. NULL: nothing is shown.
 	 */

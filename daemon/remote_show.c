@@ -28,6 +28,23 @@ void remote_add_live(const struct end *end, struct ctl_totals *totals)
 	totals->lane_rx = u64_max(totals->lane_rx, lane->base_rx + atomic_load(&half->cons));
 }
 
+void remote_add_sizes(struct lane_sizes *sum)
+{
+	struct list *node;
+
+	list_for_each (node, &remote_lanes) {
+		const struct remote_lane *lane = list_entry(node, struct remote_lane, link);
+
+		if (lane->r.half)
+			sizes_add_half(sum, lane->r.half);
+	}
+}
+
+json_t *remote_messages(const struct end *end)
+{
+	return end->remote->r.half ? sizes_half_json(end->remote->r.half) : NULL;
+}
+
 static const char *state_name(const struct remote_lane *lane)
 {
 	if (!lane->has_begun)

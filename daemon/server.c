@@ -180,6 +180,7 @@ int server_init(struct server *server, int listen_fd, uint32_t exit_idle_s)
 	int rc;
 
 	list_init(&server->sessions);
+	list_init(&server->couplings);
 	timer_init(&server->relisten, on_relisten);
 	timer_init(&server->idle, on_idle);
 	timer_init(&server->ending, on_ending);

@@ -42,7 +42,7 @@ struct server {
 	int listen_fd;
 	struct source listener;
 	struct timer relisten;
-	struct list sessions;
+	struct list sessions, couplings;
 	uint32_t session_count;
 	uint64_t session_serial;
 	uint64_t demote_serial; /* of the last request to demote */

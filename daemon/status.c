@@ -45,6 +45,20 @@ static json_t *both_ways(uint64_t tx, uint64_t rx)
 	return json_pack("{s:o, s:o}", "tx", figure(tx), "rx", figure(rx));
 }
 
+/* Of the lane that it is on, as its client counts them; NULL where that is not known. */
+static json_t *messages_json(const struct end *end)
+{
+	const struct half_ctl *page = NULL;
+
+	if (end->remote)
+		return end->session->server->remote->messages
+			       ? end->session->server->remote->messages(end)
+			       : NULL;
+	if (end->coupling)
+		page = end->coupling->sides[end->side].page;
+	return page ? sizes_half_json(page) : NULL;
+}
+
 static json_t *connection_json(const struct end *end, const char *comm)
 {
 	const struct ctl_totals totals = end_totals(end);
@@ -54,9 +68,9 @@ static json_t *connection_json(const struct end *end, const char *comm)
 
 	format_end(&end->name.local, local);
 	format_end(&end->name.peer, peer);
-	return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o}", "pid",
-			 (int)end->session->pid, "comm", comm, "fd", (int)end->fd, "local", local,
-			 "peer", peer, "lane",
+	return json_pack("{s:i, s:s, s:i, s:s, s:s, s:s, s:I, s:s, s:s, s:o, s:o, s:o, s:o*}",
+			 "pid", (int)end->session->pid, "comm", comm, "fd", (int)end->fd, "local",
+			 local, "peer", peer, "lane",
 			 !on_ring      ? "tcp"
 			 : end->remote ? "rdma"
 				       : "ring",
@@ -64,7 +78,8 @@ static json_t *connection_json(const struct end *end, const char *comm)
 			 "reason", reason_name(end->reason), "tcp_bytes",
 			 both_ways(totals.tcp_tx, totals.tcp_rx), "lane_bytes",
 			 both_ways(totals.lane_tx, totals.lane_rx), "lane_changes",
-			 json_pack("{s:o}", "rx", figure(totals.rx_changes)));
+			 json_pack("{s:o}", "rx", figure(totals.rx_changes)), "lane_messages",
+			 on_ring ? messages_json(end) : NULL);
 }
 
 /* A process may call itself anything; JSON takes UTF-8 only. */
@@ -192,7 +207,7 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 		}
 	}
 	return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o,"
-			 " s:{s:o, s:o}, s:o*}",
+			 " s:{s:o, s:o}, s:o*, s:o, s:o}",
 			 "seen", figure(tally->seen), "open", (json_int_t)*ret_count, "promoted",
 			 figure(tally->promoted), "lanes", figure(tally->lanes), "lane_changes",
 			 figure(totals.rx_changes), "tcp_bytes",
@@ -202,7 +217,8 @@ static json_t *stats_json(const struct server *server, uint32_t *ret_count)
 			 "resets", by_reason(tally->resets), "clients_cut_off",
 			 figure(tally->cut_off), "stray_messages", figure(tally->strays),
 			 "lanes_between_hosts", "made", figure(tally->remote), "lost",
-			 figure(tally->remote_lost), "links", links_totals_json(server->links));
+			 figure(tally->remote_lost), "links", links_totals_json(server->links),
+			 "by_lane", sizes_json(server), "size_limits", sizes_limits_json());
 }
 
 static json_t *status_json(const struct server *server)

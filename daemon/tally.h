@@ -5,6 +5,7 @@
 
 #include "core/ctl.h"
 #include "core/reason.h"
+#include "sizes.h"
 
 /*
  * Totals since the daemon started, of ends that are gone; those of live ends are added when
@@ -16,6 +17,7 @@ struct tally {
 	uint64_t lanes;		      /* complete lanes, per end */
 	uint64_t remote, remote_lost; /* of those: between hosts, and that were lost */
 	struct ctl_totals gone;
+	struct lane_sizes sizes[LANE_KINDS]; /* of lanes that are gone */
 	uint64_t demotions[REASON_COUNT];
 	uint64_t refusals[REASON_COUNT];
 	uint64_t resets[REASON_COUNT];

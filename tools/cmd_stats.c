@@ -76,6 +76,49 @@ static void print_links(const json_t *json)
 	table_deinit(&table);
 }
 
+/* "up to 64", "64 to 256" … "over 256K". */
+static void add_range(struct table *table, const json_t *limits, size_t i)
+{
+	uint64_t from = (uint64_t)json_integer_value(json_array_get(limits, i - 1));
+	uint64_t to = (uint64_t)json_integer_value(json_array_get(limits, i));
+	char text[2][BYTES_TEXT];
+
+	if (i >= json_array_size(limits))
+		table_add(table, "over %s", bytes_text(from, text[0]));
+	else
+		table_add(table, "up to %s", bytes_text(to, text[1]));
+}
+
+/* How large messages on lanes of @kind were; nothing if there were none. */
+static void print_sizes(const json_t *json, const char *kind, const char *title)
+{
+	static const char *const heads[] = {"size", "sent", "", "received", ""};
+	static const bool rights[] = {false, true, true, true, true};
+	const json_t *lane = json_object_get(json_object_get(json, "by_lane"), kind);
+	const json_t *limits = json_object_get(json, "size_limits");
+	const json_t *sizes = json_object_get(lane, "sizes");
+	static const char *const ways[] = {"tx", "rx"};
+	struct table table;
+
+	if (!answer_way(lane, "messages", "tx") && !answer_way(lane, "messages", "rx"))
+		return;
+	printf("\n%s\n", title);
+	table_init(&table, ARRAY_SIZE(heads), heads, rights);
+	for (size_t i = 0; i < json_array_size(json_object_get(sizes, "tx")); i++) {
+		add_range(&table, limits, i);
+		for (int way = 0; way < 2; way++) {
+			const json_t *counts = json_object_get(sizes, ways[way]);
+			json_int_t count = json_integer_value(json_array_get(counts, i));
+			uint64_t all = answer_way(lane, "messages", ways[way]);
+
+			table_add(&table, "%" JSON_INTEGER_FORMAT, count);
+			table_add(&table, "%.0f%%", all ? 100 * (double)count / (double)all : 0);
+		}
+	}
+	table_print(&table, 2);
+	table_deinit(&table);
+}
+
 static void print_stats(const json_t *json)
 {
 	struct table table;
@@ -93,6 +136,8 @@ static void print_stats(const json_t *json)
 	table_print(&table, 2);
 	table_deinit(&table);
 	print_links(json);
+	print_sizes(json, "ring", "Messages on lanes of this host, by size in bytes");
+	print_sizes(json, "rdma", "Messages on lanes to other hosts, by size in bytes");
 	print_reasons(json, "demotions", "Lanes that ended, by reason");
 	print_reasons(json, "refusals", "Lanes refused, by reason");
 	print_reasons(json, "resets", "Connections reset, by reason");

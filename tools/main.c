@@ -52,7 +52,11 @@ static const char stats_help[] =
 	"Usage: shunt stats [--json]\n"
 	"Show the daemon's totals since it started, closed connections included. A connection "
 	"between\n"
-	"two programs under Shunt counts twice, once for each end.\n";
+	"two programs under Shunt counts twice, once for each end.\n"
+	"\n"
+	"The sizes are those of messages on lanes: what went into a ring, or out of it, at once. A "
+	"call\n"
+	"of more than 16 KiB, or than there is room for, is several.\n";
 
 static const char status_help[] = "Usage: shunt status [--json]\n"
 				  "Say which daemon answers, and how it is.\n";

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "core/offset.h"
+#include "core/sizes.h"
 
 /*
  * A half: one memory region that one party writes and the other only reads. The first page holds
@@ -61,6 +62,12 @@ struct half_ctl {
 	/* … and between daemons alone. */
 	_Atomic uint64_t wanted; /* opt ring offset from which the other daemon wants a replay */
 	_Atomic uint64_t lane;	 /* what the daemons call the lane, for their successors */
+
+	/* Line 12 and 13: the sizes of the messages produced and consumed here, for the daemon's
+	 * figures alone. Each is written under the lock of its direction; the peer reads neither.
+	 */
+	alignas(2 * HALF_LINE_BYTES) uint64_t sent[SIZES_BUCKETS];
+	alignas(HALF_LINE_BYTES) uint64_t taken[SIZES_BUCKETS];
 };
 
 _Static_assert(sizeof(struct half_ctl) <= HALF_CTL_BYTES, "control words fit their page");

@@ -155,6 +155,7 @@ void lane_rx_consume(struct lane *lane, uint64_t len)
 {
 	typeof(lane->st->rx) *rx = &lane->st->rx;
 
+	sizes_count(lane->own->taken, len);
 	/* One store: whoever dies behind it has consumed, whoever dies before it has not. */
 	rx->cons = ring_off_add(rx->cons, len);
 	if (rx_publish_is_due(lane))

@@ -251,6 +251,7 @@ void lane_tx_commit(struct lane *lane, uint64_t len)
 	typeof(lane->st->tx) *tx = &lane->st->tx;
 
 	tx->prod = ring_off_add(tx->prod, len);
+	sizes_count(lane->own->sent, len);
 	/* Release the bytes; and, being sequentially consistent, before arm is looked at. */
 	atomic_store(&lane->own->prod, tx->prod.v);
 	tx->wake.due_peer |= WAKE_DATA;

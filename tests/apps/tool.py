@@ -18,8 +18,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from private import Failure, Private
 from tap import Tap
 
-SUBCOMMANDS = ("run", "ss", "why", "stats", "status", "demote", "devices", "check", "debug", "probe", "explain",
-	       "enable", "disable", "enabled")
+SUBCOMMANDS = ("run", "ss", "why", "stats", "status", "demote", "devices", "peers", "links",
+	       "check", "debug", "probe", "explain", "enable", "disable", "enabled")
 PRELOAD = "libshunt-preload.so"
 
 
@@ -193,6 +193,32 @@ def shows_connections(private, ends):
 	yield from expect(private.run_tool("status"), 0, "shuntd", private.dir)
 
 
+def counts_messages(private, ends):
+	"""Sizes of messages: all of them together are the bytes of the rings."""
+	def total(stats, way):
+		lane = stats["by_lane"]["ring"]
+		return lane["bytes"][way], lane["messages"][way], lane["sizes"][way]
+	old = private.ask("stats")
+	time.sleep(0.2)
+	new = private.ask("stats")
+	for way in ("tx", "rx"):
+		total_bytes, messages, sizes = total(new, way)
+		if messages != sum(sizes) or not messages:
+			yield f"{way}: {messages} messages, of these sizes: {sizes}"
+		if messages <= total(old, way)[1] or total_bytes <= total(old, way)[0]:
+			yield f"{way}: {total(old, way)} became {total(new, way)}"
+		# Those of a bucket have more bytes than the limit of the one before; the figures of the
+		# two ways are read while the program counts on.
+		limits = new["size_limits"]
+		if len(sizes) != len(limits) + 1 or \
+		   total_bytes < sum(n * limit for n, limit in zip(sizes[1:], limits)):
+			yield f"{way}: {total_bytes} bytes can't be of these sizes: {sizes}"
+	end = private.ask("ss", "--pid", ends[0]["pid"])["connections"][0]
+	if sum(end["lane_messages"].values()) <= 0:
+		yield f"no messages: {end}"
+	yield from expect(private.run_tool("stats"), 0, "by size in bytes", "up to 64", "over 256K")
+
+
 def tells_why(private, ends):
 	pid, fd = ends[0]["pid"], ends[0]["fd"]
 	yield from expect(private.run_tool("why", pid), 0, f"process {pid}", "History", "paired")
@@ -232,7 +258,7 @@ def main():
 		finally:
 			tool.close()
 	with Private(build, backoff_min_ms=2000, promote_after=1) as private, stream(private) as ends:
-		for case in (shows_connections, tells_why, demotes):
+		for case in (shows_connections, counts_messages, tells_why, demotes):
 			tap.result(case.__name__, case(private, ends))
 	tap.end()
 
