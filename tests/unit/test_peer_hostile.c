@@ -359,7 +359,7 @@ TAP_CASE(messages_about_nothing)
 	CHECK(hand_send(&hand, &match));
 	REQUIRE(hand_expect(&hand, PEER_REFUSE, &msg));
 	CHECK_EQ(msg.u.refuse.your_id, 3);
-	CHECK_EQ(peer_total(&daemon, "strays"), 4);
+	CHECK_EQ(peer_total(&daemon, "strays"), 3);
 	hand_close(&hand);
 	all_is_well(&daemon);
 }

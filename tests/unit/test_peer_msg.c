@@ -235,8 +235,8 @@ TAP_CASE(what_is_wrong_is_refused)
 	CHECK_EQ(with_byte(&samples[4], 17, REASON_NONE), PEER_BAD_VALUE);
 	CHECK_EQ(with_byte(&samples[5], 17, 32), PEER_BAD_VALUE);
 	CHECK_EQ(with_byte(&samples[7], 20, 1), PEER_BAD_VALUE); /* a nonce with a refusal */
-	CHECK_EQ(with_byte(&samples[13], 9, 0), PEER_BAD_VALUE);
-	CHECK_EQ(with_byte(&samples[13], 9, PEER_BYE_END), PEER_BAD_VALUE);
+	CHECK_EQ(with_byte(&samples[12], 9, 0), PEER_BAD_VALUE);
+	CHECK_EQ(with_byte(&samples[12], 9, PEER_BYE_END), PEER_BAD_VALUE);
 }
 
 TAP_CASE(every_name_is_one)
