@@ -20,7 +20,7 @@ set -u -o pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 # What debian/control asks for is installed as well.
-TOOLS=(build-essential debhelper fakeroot lintian)
+TOOLS=(build-essential debhelper lintian)
 root=$PWD/build/package/root
 lint=1
 output=
