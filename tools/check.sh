@@ -6,8 +6,9 @@
 #	tools/check.sh [--only SUITE]... [--long] [--list]
 #
 #	--only SUITE	this suite only; may be given again
-#	--long		also: a ThreadSanitizer build, five minutes of fuzzing per target, and what
-#			tests do beyond their usual measure when SHUNT_LONG is set
+#	--long		also: a ThreadSanitizer build, five minutes of fuzzing per target, the suite
+#			package (the Debian packages in clean roots), and what tests do beyond
+#			their usual measure when SHUNT_LONG is set
 #	--list		print the names of the suites and end
 #
 # A suite is a folder of tests/ and a meson suite of that name. build/ is the plain build;
@@ -20,7 +21,9 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 
-SUITES=(unit sim model fuzz conformance apps double lab bench)
+SUITES=(unit sim model fuzz conformance apps double lab bench package)
+# Not of the usual run: making two clean roots takes minutes.
+LONG_SUITES=(package)
 ASAN_SUITES=(unit sim fuzz conformance double)
 TSAN_SUITES=(unit sim conformance)
 FUZZ_SECONDS=300
@@ -31,7 +34,7 @@ PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libconfig-dev libja
 EXTRA_PACKAGES=(binutils clang-14 clang-format-14)
 declare -A SUITE_PACKAGES=([unit]="mandoc" [model]="spin" [fuzz]="clang-14" [apps]="systemd"
 	[double]="ibverbs-utils rdmacm-utils perftest redis-server redis-tools iperf3"
-	[bench]="valgrind"
+	[bench]="valgrind" [package]="mmdebstrap iproute2"
 	[lab]="qemu-system-x86 busybox-static kmod iproute2 zstd xz-utils make gcc-12
 		ibverbs-utils rdmacm-utils")
 
@@ -284,7 +287,10 @@ while [ $# -gt 0 ]; do
 done
 
 run_suites=("${only[@]}")
-[ ${#only[@]} -gt 0 ] || run_suites=("${SUITES[@]}")
+for suite in "${SUITES[@]}"; do
+	[ ${#only[@]} -eq 0 ] || break
+	[ $long -eq 0 ] && contains "$suite" "${LONG_SUITES[@]}" || run_suites+=("$suite")
+done
 timeouts=1
 if [ $long -eq 1 ]; then
 	timeouts=6
