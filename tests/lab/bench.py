@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """Benchmarks between hosts, in the lab's guest: real soft-RDMA drivers, in emulation.
 
-usage: bench.py BUILD [--quick] [--cpus N] [--kind rxe|siw] [--spin-us N] [--json FILE] NAME
+usage: bench.py BUILD [--quick] [--rounds N] [--cpus N] [--kind rxe|siw] [--spin-us N] [--json FILE] NAME
 
 	peers	Shunt beside the kernel's SMC-R, rsockets and plain TCP, over the same device
 	inline	Shunt with all inline data that the device has, beside each lower limit and none:
@@ -37,7 +37,7 @@ MS = {("peers", True): {"lat": 60, "bw": 100}, ("peers", False): {"lat": 150, "b
 
 def order_of(args):
 	return {"what": args.name, "kind": args.kind, "spin_us": args.spin_us,
-		"rounds": 3 if args.quick else 11,
+		"rounds": args.rounds or (3 if args.quick else 11),
 		"ms": MS[args.name, args.quick],
 		"tasks": {"lat": [1, 64, 2048] if args.quick else SIZES, "bw": [64, 65536]}}
 
@@ -99,6 +99,7 @@ def main():
 	parser.add_argument("build")
 	parser.add_argument("name", choices=["peers", "inline"])
 	parser.add_argument("--quick", action="store_true", help="few rounds: a first impression")
+	parser.add_argument("--rounds", type=int, help="how many (11, quick: 3)")
 	parser.add_argument("--cpus", type=int, default=1, help="of the guest (1)")
 	parser.add_argument("--kind", choices=["rxe", "siw"], default="rxe")
 	parser.add_argument("--spin-us", type=int, default=0, help="longest spin, on all sides (0)")
