@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "fabric/cm.h"
 #include "fabric/cm_context.h"
+#include "fabric/cm_park.h"
 #include "fabric/link.h"
 #include "os/log.h"
 #include "os/sys.h"
@@ -29,6 +30,7 @@ int cm_open(struct cm *cm, const struct device *device, struct control *control)
 	cm->device = device;
 	cm->control = control;
 	list_init(&cm->listeners);
+	list_init(&cm->parked);
 	list_init(&cm->links);
 	errno = 0;
 	cm->channel = rdma_create_event_channel();
@@ -118,6 +120,7 @@ static void poll_run(struct control_job *job)
 		copy_event(event, &cm->poll.events[cm->poll.n++]);
 		rdma_ack_cm_event(event);
 	}
+	cm->poll.n_told = cm->poll.look ? cm_park_look(cm) : 0;
 }
 
 static int judge_request(struct cm *cm, const struct cm_event *event, struct link **ret_link)
@@ -166,8 +169,10 @@ static void poll_done(struct control_job *job)
 	uint32_t n = cm->poll.n;
 
 	cm->poll.in_flight = false;
+	cm->poll.look = false;
 	if (job->cancelled)
 		return;
+	cm->n_parked -= cm->poll.n_told;
 	for (uint32_t i = 0; i < n; i++) {
 		const struct cm_event *event = &cm->poll.events[i];
 
@@ -285,6 +290,11 @@ void cm_tick(struct cm *cm, uint64_t now_ns)
 
 	if (cm->poll.again && !cm->poll.in_flight)
 		cm_poll(cm);
+	if (cm->n_parked && !cm->poll.in_flight && now_ns - cm->looked_ns > CM_PARK_LOOK_NS) {
+		cm->looked_ns = now_ns;
+		cm->poll.look = true;
+		cm_poll(cm);
+	}
 	list_for_each_safe (node, next, &cm->links)
 		link_tick(list_entry(node, struct link, link), now_ns);
 }
@@ -335,6 +345,7 @@ void cm_close(struct cm *cm)
 	cm->poll.n_refusals = 0;
 	list_for_each_safe (node, next, &cm->listeners)
 		listener_free(list_entry(node, struct cm_listener, link));
+	cm_park_clear(cm);
 	drain(cm);
 	rdma_destroy_event_channel(cm->channel);
 	cm->channel = NULL;

@@ -31,6 +31,10 @@ struct link;
 /* Requests and dials under way at a time. Chosen: more than a restarted host's peers have. */
 #define CM_PENDING_MAX 256u
 
+/* How often is looked whether those that could not be told can be now. Chosen: before anybody waits
+ * for it. */
+#define CM_PARK_LOOK_NS 500000000ull
+
 /* Events copied per job. */
 #define CM_EVENTS 16u
 
@@ -73,15 +77,19 @@ struct cm {
 	struct control *control;
 	struct rdma_event_channel *channel;
 	struct list listeners; /* the control thread's */
+	struct list parked;    /* the control thread's: cm_park.h */
 	struct list links;     /* of struct link */
 	uint32_t n_pending;    /* of those, not up yet */
+	uint32_t n_parked;     /* as far as the loop knows */
+	uint64_t looked_ns;    /* at these */
 	cm_admit_fn *admit;
 	void *admit_ctx;
 	struct cm_counts counts;
 	bool is_stopped;
 	bool is_removed; /* the kernel says that the device goes: for the owner to act on */
 
-	/* One job at a time: first the requests that the last round turned away, then what came. */
+	/* One job at a time: first the requests that the last round turned away, then what came,
+	 * then those that were parked, if it is time. */
 	struct {
 		struct control_job job;
 		struct cm_event events[CM_EVENTS];
@@ -91,7 +99,8 @@ struct cm {
 			enum link_reject why;
 		} refusals[CM_EVENTS];
 		uint32_t n_refusals;
-		bool in_flight, again;
+		uint32_t n_told; /* that were parked */
+		bool in_flight, again, look;
 	} poll;
 };
 

@@ -91,6 +91,7 @@ static void finish(struct link *link)
 	release_pool(link);
 	if (link->qp)
 		qp_pool_retire(link->pool, TAKE(link->qp, NULL));
+	link->cm->n_parked += link->is_parked;
 	list_unlink(&link->link);
 	leave_pending(link);
 	link->state = LINK_CLOSED;
@@ -309,7 +310,10 @@ void link_event(struct link *link, const struct cm_event *event)
 {
 	if (link->state >= LINK_CLOSING)
 		return;
-	if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED && link->state == LINK_ADDRESS) {
+	if (event->type == RDMA_CM_EVENT_ADDR_ERROR && link->state == LINK_ADDRESS &&
+	    event->status == -ETIMEDOUT && ++link->resolves < LINK_RESOLVE_TRIES) {
+		begin(link, LINK_STEP_RESOLVE);
+	} else if (event->type == RDMA_CM_EVENT_ADDR_RESOLVED && link->state == LINK_ADDRESS) {
 		link->state = LINK_ROUTE;
 		begin(link, LINK_STEP_ROUTE);
 	} else if (event->type == RDMA_CM_EVENT_ROUTE_RESOLVED && link->state == LINK_ROUTE) {

@@ -43,8 +43,14 @@
  * together (two seconds for the address, two for the route, some for the request's repeats). */
 #define LINK_MAKE_NS 15000000000ull
 
-/* Of librdmacm's own steps. Chosen: twice what a neighbour that has to be looked up takes. */
-#define LINK_RESOLVE_MS 2000
+/* Of librdmacm's own steps: a route, which InfiniBand asks its subnet manager for. Chosen. */
+#define LINK_ROUTE_MS 2000
+/* An address, and how often it is asked for. An answer that comes before the
+ * kernel waits for it is seen only when that time is up (drivers/infiniband/core/addr.c: the event
+ * finds no request yet), so it is short; all together are twice what a neighbour takes that has to
+ * be looked up. */
+#define LINK_RESOLVE_MS 250
+#define LINK_RESOLVE_TRIES 8u
 
 /* How a queue pair of InfiniBand or RoCE waits for the peer: 4.096 us * 2^14 = 67 ms, five times.
  * Not 7 retries: those are endless on rxe. */
@@ -118,6 +124,8 @@ struct link {
 	struct qp_waiter waiter;
 	bool is_holding; /* the pool, while it is being made */
 	bool is_waiting;
+	bool is_parked;	   /* the id was: cm_park.h */
+	uint32_t resolves; /* that found no answer in time */
 
 	struct control_job job;
 	enum link_step step; /* in flight, or stalled */

@@ -4,6 +4,7 @@
 
 #include "base/util.h"
 #include "fabric/cm_context.h"
+#include "fabric/cm_park.h"
 #include "fabric/link.h"
 #include "os/log.h"
 
@@ -81,8 +82,10 @@ static void set_ack_timeout(const struct link *link)
 
 static int step_resolve(struct link *link)
 {
-	int rc = cm_result(rdma_create_id(link->cm->channel, &link->id, link, RDMA_PS_TCP));
+	int rc = 0;
 
+	if (!link->id)
+		rc = cm_result(rdma_create_id(link->cm->channel, &link->id, link, RDMA_PS_TCP));
 	if (rc < 0)
 		return rc;
 	set_ack_timeout(link);
@@ -97,7 +100,7 @@ static int step_route(struct link *link)
 	    strcmp(ibv_get_device_name(link->id->verbs->device), link->cm->device->info.name) != 0)
 		return -EXDEV;
 	cm_context_note(link->id);
-	return cm_result(rdma_resolve_route(link->id, LINK_RESOLVE_MS));
+	return cm_result(rdma_resolve_route(link->id, LINK_ROUTE_MS));
 }
 
 static int step_connect(struct link *link)
@@ -135,12 +138,21 @@ static int step_accept(struct link *link)
 	return rc < 0 ? rc : cm_result(rdma_accept(link->id, &param));
 }
 
-/* Nothing here may fail the end: whatever state the connection is in, the id goes. */
+/* Whether the other end knows of this connection, or will. */
+static bool is_known_there(const struct link *link)
+{
+	return link->id && (!link->is_dialer || link->was_up || link->qp);
+}
+
+/* Nothing here may fail the end: whatever state the connection is in, the id goes, or is parked. */
 static int step_close(struct link *link)
 {
 	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 	uint8_t hello[LINK_HELLO_BYTES];
 
+	link->is_parked = is_known_there(link) && cm_park(link->cm, link->id);
+	if (link->is_parked)
+		link->id = NULL;
 	if (link->id && link->reject) {
 		const struct link_hello reject = {.version = LINK_HELLO_VERSION,
 						  .kind = LINK_REJECTION,

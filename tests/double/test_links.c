@@ -319,6 +319,68 @@ LINK_CASE(a_link_that_is_closed_is_closed_at_both_ends)
 	scene_close();
 }
 
+/* A link ends while its port is down: whoever tells the other end then has no connection manager
+ * any more (rxe). It is told when the port is back. */
+static void cut_off(const char *personality)
+{
+	struct peer_link *link;
+
+	scene.pool[0] = scene.pool[1] = 4;
+	scene.admit_max = 4;
+	REQUIRE(scene_open(personality));
+	link = dial(0);
+	PEER_AWAIT(&peer, link->is_up);
+	PEER_AWAIT(&peer, atomic_load(&scene.board->up) == 1);
+	verbs_host_port(scene.hosts[0], "a0", "down");
+	link_close(&link->link, "its port is down");
+	PEER_AWAIT(&peer, link->is_closed);
+	PEER_AWAIT(&peer, peer.pool.counts.destroyed == 1);
+	verbs_host_port(scene.hosts[0], "a0", "active");
+	PEER_AWAIT(&peer, atomic_load(&scene.board->closed) == 1);
+	link = dial(1);
+	PEER_AWAIT(&peer, link->is_up);
+	CHECK_EQ(peer.cm.n_parked, 0);
+	scene_close();
+}
+
+LINK_CASE(a_link_that_is_cut_off_is_told_of_later_roce)
+{
+	cut_off("rxe");
+}
+
+/* The same, and the port never comes back. */
+LINK_CASE(a_link_that_stays_cut_off_goes_with_its_device)
+{
+	struct peer_link *link;
+
+	scene.pool[0] = scene.pool[1] = 4;
+	scene.admit_max = 4;
+	REQUIRE(scene_open("rxe"));
+	link = dial(0);
+	PEER_AWAIT(&peer, link->is_up);
+	verbs_host_port(scene.hosts[0], "a0", "down");
+	link_close(&link->link, "its port is down");
+	PEER_AWAIT(&peer, link->is_closed);
+	CHECK_EQ(peer.cm.n_parked, 1);
+	scene_close();
+}
+
+/* The answer to the question who has the address may be lost: it is asked again. */
+LINK_CASE(an_address_that_is_not_found_at_once)
+{
+	struct peer_link *link;
+
+	scene.pool[0] = scene.pool[1] = 2;
+	scene.admit_max = 4;
+	REQUIRE(scene_open("rxe"));
+	verbs_host_faults(scene.hosts[0], "resolve_addr count=3 event=ETIMEDOUT\n");
+	link = dial(0);
+	PEER_AWAIT(&peer, link->is_up);
+	CHECK_STR(verbs_host_faults_left(scene.hosts[0]), "");
+	CHECK(!link->is_down);
+	scene_close();
+}
+
 LINK_CASE(closing_in_every_stage_leaves_nothing)
 {
 	struct peer_link *idle;
