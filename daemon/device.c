@@ -10,6 +10,7 @@
 #include "device.h"
 #include "devices_impl.h"
 #include "events.h"
+#include "links.h"
 #include "os/clock.h"
 #include "os/fd.h"
 #include "os/log.h"
@@ -215,6 +216,7 @@ void host_device_probed(struct host_device *dev)
 	}
 	mr_store_tick(&dev->store);
 	host_worker_start(dev);
+	links_look_again(dev->owner->links);
 	host_frontier_start(dev);
 }
 

@@ -8,6 +8,7 @@
 #include "devices_impl.h"
 #include "events.h"
 #include "fabric/netlink.h"
+#include "links.h"
 #include "os/log.h"
 
 /* The GID to use, and the network device: that of the GID, else what the kernel says. */
@@ -168,6 +169,8 @@ static void look_done(struct control_job *job)
 		better = host_look_apply(dev);
 	else
 		log_debug("%s: its ports can't be queried: error %d", dev->name, -look->error);
+	if (better && dev->stage == HOST_READY)
+		links_look_again(dev->owner->links);
 	/* What could not be proved for want of a path may be now. */
 	if (better && dev->has_report && dev->report.reason == INLINE_UNVERIFIED)
 		host_probe_start(dev, false);

@@ -19,6 +19,7 @@ struct host_port *link_port(const struct links *links, const struct peer_rdma *o
 			struct host_port *port = &dev->ports[i];
 
 			if (dev->worker && port->has_pool && port->facts.has_gid &&
+			    port->facts.port.state == IBV_PORT_ACTIVE &&
 			    memcmp(port->facts.gid.raw.raw, own->gid, sizeof(own->gid)) == 0) {
 				*ret_dev = dev;
 				return port;

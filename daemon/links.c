@@ -313,6 +313,7 @@ struct links *links_start(struct server *server)
 		.match = remote_match,
 		.message = on_message,
 		.up = links_session_up,
+		.changed = links_session_changed,
 		.down = links_session_down,
 		.revoked = links_session_revoked,
 	};

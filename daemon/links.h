@@ -25,6 +25,10 @@ struct manager_fds;
  * are none for us, and they are given up. */
 void links_restore(struct links *links, struct manager_fds *passed);
 
+/* Devices, ports or addresses have come: the other daemons are told, and dialled where there is no
+ * link. NULL is ignored. */
+void links_look_again(struct links *links);
+
 /*
  * The daemon is about to end: make no more lanes, take back those that have not begun, and ask the
  * ends of all others to go back to TCP. Whether there are any: then links_have_lanes() tells how it

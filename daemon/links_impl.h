@@ -143,7 +143,8 @@ static inline bool link_peer_we_are_lower(const struct link_peer *peer)
 
 /* link_path.c: which way. */
 
-/* The port of ours that @own describes, of a device that is ready; NULL: it is no more. */
+/* The port of ours that @own describes, active and of a device that is ready; NULL: it is no more.
+ */
 struct host_port *link_port(const struct links *links, const struct peer_rdma *own,
 			    struct host_device **ret_dev);
 
@@ -184,6 +185,7 @@ json_t *lane_figures_json(const struct worker_lane_counts *counts);
 void links_session_up(void *ctx, struct peer_session *session);
 void links_session_down(void *ctx, struct peer_session *session);
 void links_session_revoked(void *ctx, struct peer_session *session);
+void links_session_changed(void *ctx, struct peer_session *session);
 
 /* Look whether @peer, which has no session, has had none for too long. Its link may end, and it may
  * be freed. */

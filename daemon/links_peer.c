@@ -111,6 +111,16 @@ static void end_former(struct links *links, const struct link_peer *peer)
 	}
 }
 
+/* Both have learned something: no pause is due any more. */
+static void dial_soon(struct link_peer *peer)
+{
+	if (peer->up)
+		return;
+	peer->failures = 0;
+	peer->retry_at_ns = clock_now_ns() + (link_peer_we_are_lower(peer) ? 0 : LINKS_YIELD_NS);
+	links_wake(peer->links);
+}
+
 void links_session_up(void *ctx, struct peer_session *session)
 {
 	struct links *links = ctx;
@@ -123,11 +133,7 @@ void links_session_up(void *ctx, struct peer_session *session)
 	peer->session = session;
 	peer->has_lapsed = peer->is_revoked = false;
 	end_former(links, peer);
-	if (!peer->up) {
-		peer->failures = 0;
-		peer->retry_at_ns =
-			clock_now_ns() + (link_peer_we_are_lower(peer) ? 0 : LINKS_YIELD_NS);
-	}
+	dial_soon(peer);
 	remote_match_again(peer);
 	remote_session_up(peer);
 	links_wake(links);
@@ -144,6 +150,25 @@ void links_session_revoked(void *ctx, struct peer_session *session)
 	peer->is_revoked = true;
 	links_end_attempts(peer, "its key is revoked");
 	remote_lapse(peer);
+}
+
+void links_session_changed(void *ctx, struct peer_session *session)
+{
+	struct link_peer *peer = links_peer_of(ctx, session);
+
+	if (peer && peer->session == session)
+		dial_soon(peer);
+}
+
+void links_look_again(struct links *links)
+{
+	struct list *node;
+
+	if (!links)
+		return;
+	peers_tell_rdma(links->server->peers);
+	list_for_each (node, &links->peers)
+		dial_soon(list_entry(node, struct link_peer, link));
 }
 
 void links_session_down(void *ctx, struct peer_session *session)

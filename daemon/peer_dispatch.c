@@ -105,6 +105,25 @@ static void first_hello(struct peer_session *session, const struct peer_hello *h
 	session_up(session);
 }
 
+static void another_hello(struct peer_session *session, const struct peer_hello *hello)
+{
+	const struct peers *peers = session->peers;
+	const struct peer_hello *old = &session->hello;
+	bool moved;
+
+	if (memcmp(hello->uuid, old->uuid, PEER_UUID_BYTES) != 0) {
+		peer_session_cut(session, PEER_COMPLAINT_PROTOCOL, PEER_BYE_PROTOCOL,
+				 "it changes its UUID");
+		return;
+	}
+	/* One that only repeats itself must not make us dial without a pause. */
+	moved = hello->n_rdma != old->n_rdma ||
+		memcmp(hello->rdma, old->rdma, hello->n_rdma * sizeof(hello->rdma[0])) != 0;
+	session->hello = *hello;
+	if (moved && session->announced && peers->user.changed)
+		peers->user.changed(peers->user.ctx, session);
+}
+
 static void on_bye(struct peer_session *session, enum peer_bye why)
 {
 	struct peer_host *host = session->host;
@@ -193,11 +212,7 @@ void peer_dispatch(struct peer_session *session, const struct peer_msg *msg)
 	}
 	switch (msg->type) {
 	case PEER_HELLO: /* its addresses have changed */
-		if (memcmp(msg->u.hello.uuid, session->hello.uuid, PEER_UUID_BYTES) != 0)
-			peer_session_cut(session, PEER_COMPLAINT_PROTOCOL, PEER_BYE_PROTOCOL,
-					 "it changes its UUID");
-		else
-			session->hello = msg->u.hello;
+		another_hello(session, &msg->u.hello);
 		break;
 	case PEER_OFFER:
 		peer_offer_received(session, &msg->u.offer);

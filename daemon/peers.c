@@ -58,6 +58,19 @@ void peers_look_at_rdma(struct peers *peers)
 	peers->rdma_version++;
 }
 
+void peers_tell_rdma(struct peers *peers)
+{
+	struct list *node, *next;
+
+	peers_look_at_rdma(peers);
+	list_for_each_safe (node, next, &peers->sessions) {
+		struct peer_session *session = list_entry(node, struct peer_session, link);
+
+		if (session->phase == PEER_UP && session->rdma_told != peers->rdma_version)
+			peer_session_send_hello(session);
+	}
+}
+
 void peers_set_user(struct peers *peers, const struct peers_user *user)
 {
 	peers->user = user ? *user : (struct peers_user){0};

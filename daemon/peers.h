@@ -38,6 +38,8 @@ struct peers_user {
 	void (*message)(void *ctx, struct peer_session *session, const struct peer_msg *msg);
 	/* A session is up or goes; it is valid during the call, and until down() returns. */
 	void (*up)(void *ctx, struct peer_session *session);
+	/* The other daemon has other RDMA addresses now. */
+	void (*changed)(void *ctx, struct peer_session *session);
 	void (*down)(void *ctx, struct peer_session *session);
 	/* It is about to go down, since its key or certificate is good no more: what there is
 	 * between the two hosts should end. Behind it comes down(). */
@@ -99,6 +101,9 @@ void peers_want(struct peers *peers, const struct tcp_name *name);
 
 /* Sessions that are up. @peers: may be NULL. */
 uint32_t peers_count(const struct peers *peers);
+
+/* Our RDMA addresses may have changed: tell the other daemons, if so. */
+void peers_tell_rdma(struct peers *peers);
 
 /* The answer to `shunt peers`. @peers: may be NULL. @ret_count: sessions. NULL without memory. */
 json_t *peers_json(const struct peers *peers, uint32_t *ret_count);
