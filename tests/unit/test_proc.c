@@ -3,6 +3,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -152,4 +153,28 @@ TAP_CASE(process_outlives_its_first_thread)
 	CHECK(!proc_is_alive(&id));
 	close(pipe_fds[0]);
 	close(pipe_fds[1]);
+}
+
+TAP_CASE(what_it_runs_and_where)
+{
+	char path[4096], by_fd[4096], small[8], file[] = "/tmp/shunt-proc-XXXXXX";
+	int fd;
+
+	CHECK_EQ(proc_exe(getpid(), path, sizeof(path)), 0);
+	CHECK_EQ(path[0], '/');
+	CHECK(strstr(path, "unit-proc") != NULL);
+	CHECK_EQ(proc_exe(getpid(), small, sizeof(small)), -ENAMETOOLONG);
+	CHECK_EQ(proc_exe(INT32_MAX, path, sizeof(path)), -ESRCH);
+	CHECK_EQ(proc_cgroup(getpid(), path, sizeof(path)), 0);
+	CHECK_EQ(path[0], '/');
+	CHECK(strchr(path, '\n') == NULL);
+	CHECK_EQ(proc_cgroup(INT32_MAX, path, sizeof(path)), -ESRCH);
+	/* A file that is gone keeps its name. */
+	fd = mkstemp(file);
+	REQUIRE_OK(fd);
+	CHECK_EQ(unlink(file), 0);
+	CHECK_EQ(proc_fd_path(fd, by_fd, sizeof(by_fd)), 0);
+	CHECK_STR(by_fd, file);
+	close(fd);
+	CHECK(proc_fd_path(fd, by_fd, sizeof(by_fd)) < 0);
 }
