@@ -6,7 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "config_key.h"
+#include "config_text.h"
 
 /* The sections: about RDMA devices, other hosts, and who is accelerated. */
 #define DEVICES "devices"
@@ -224,14 +226,20 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 	return read_number(key, setting, file, config, error);
 }
 
-/* Where the file says one of two keys, the first if both; 0: neither. */
-static int line_of_either(const config_t *file_config, const char *first, const char *second)
+/* Where one of two keys is set, the first if both are; 0: neither. @file: changed to an included
+ * file that does it. */
+static int line_of_either(const config_t *file_config, const char *first, const char *second,
+			  const char **file)
 {
 	const config_setting_t *setting = config_lookup(file_config, first);
 
 	if (!setting)
 		setting = config_lookup(file_config, second);
-	return setting ? (int)config_setting_source_line(setting) : 0;
+	if (!setting)
+		return 0;
+	if (config_setting_source_file(setting))
+		*file = config_setting_source_file(setting);
+	return (int)config_setting_source_line(setting);
 }
 
 /* What single keys can't say: how they must fit each other. */
@@ -250,24 +258,31 @@ static int check_whole(const config_t *file_config, const char *file, const stru
 #undef PAIR
 	};
 
+	int line;
+
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++) {
-		if (pairs[i].hi < pairs[i].lo)
-			return complain(
-				error, file,
-				line_of_either(file_config, pairs[i].hi_name, pairs[i].lo_name),
-				"%s (%llu) must not be below %s (%llu)", pairs[i].hi_name,
-				(unsigned long long)pairs[i].hi, pairs[i].lo_name,
+		if (pairs[i].hi >= pairs[i].lo)
+			continue;
+		line = line_of_either(file_config, pairs[i].hi_name, pairs[i].lo_name, &file);
+		return complain(error, file, line, "%s (%llu) must not be below %s (%llu)",
+				pairs[i].hi_name, (unsigned long long)pairs[i].hi, pairs[i].lo_name,
 				(unsigned long long)pairs[i].lo);
 	}
 	if (!config->peer_ca[0] != !config->peer_cert[0] ||
-	    !config->peer_ca[0] != !config->peer_cert_key[0])
+	    !config->peer_ca[0] != !config->peer_cert_key[0]) {
+		line = line_of_either(file_config, "peer_ca", "peer_cert", &file);
+		if (line == 0)
+			line = line_of_either(file_config, "peer_cert_key", "peer_ca", &file);
 		return complain(
-			error, file, line_of_either(file_config, "peer_ca", "peer_cert"),
+			error, file, line,
 			"peer_ca, peer_cert and peer_cert_key go together: set all three or "
 			"none");
-	if (config->peer_ca[0] && config->peer_key[0])
-		return complain(error, file, line_of_either(file_config, "peer_key", "peer_ca"),
+	}
+	if (config->peer_ca[0] && config->peer_key[0]) {
+		line = line_of_either(file_config, "peer_key", "peer_ca", &file);
+		return complain(error, file, line,
 				"peer_key and peer_ca exclude each other: set one of them");
+	}
 	return 0;
 }
 
@@ -292,29 +307,59 @@ static int read_all(const config_t *file_config, const char *path, struct conf *
 	return rc;
 }
 
+/* What libconfig can not read, with the line of @text where that is. */
+static int complain_of_syntax(const config_t *file_config, const char *path, const char *text,
+			      struct conf_error *error)
+{
+	const char *what = config_error_text(file_config), *file = config_error_file(file_config);
+	int line = config_error_line(file_config), lines = 1;
+
+	if (strncmp(what, "duplicate", 9) == 0)
+		return complain(error, file ? file : path, line,
+				"the key before the = is set already; keep one of the two");
+	if (strncmp(what, "mismatched", 10) == 0)
+		return complain(error, file ? file : path, line,
+				"what is between [ and ] must be all of one kind, as [ 1, 2 ] or "
+				"[ \"a\", \"b\" ]");
+	if (strncmp(what, "memory", 6) == 0)
+		return complain(error, file ? file : path, line,
+				"( [ { are nested too deep; no setting needs more than four");
+	if (strncmp(what, "syntax", 6) != 0 || file)
+		return complain(error, file ? file : path, line,
+				"%s; a line looks like: spin_us = 50;", what);
+	/* At the end of the file: what is missing is missing behind the last thing there is. */
+	for (const char *at = text, *next; at; at = next, lines++) {
+		next = strchr(at, '\n');
+		next = next ? next + 1 : NULL;
+		if (lines == line && at[strspn(at, " \t\r\n")] != '\0')
+			return complain(error, path, line,
+					"syntax error in, or before, \"%.*s\"; a line looks like: "
+					"spin_us = 50;",
+					(int)(strcspn(at, "\n") > 60 ? 60 : strcspn(at, "\n")), at);
+	}
+	for (lines = 1; text[strspn(text, " \t\r\n")] != '\0'; text++)
+		lines += *text == '\n';
+	return complain(error, path, lines,
+			"syntax error: the file ends here, within a setting; a line looks like: "
+			"spin_us = 50;");
+}
+
 int conf_load(struct conf *config, const char *path, struct conf_error *ret_error)
 {
+	struct conf_text_error wrong;
+	AUTO_FREE char *text = NULL;
 	config_t file_config;
-	const char *file;
-	FILE *stream;
-	int rc;
+	int rc = conf_text_read(path, &text, &wrong);
 
-	stream = fopen(path, "re");
-	if (!stream) {
-		rc = -errno;
-		complain(ret_error, path, 0, "can't be read: %s", strerror(-rc));
+	if (rc) {
+		complain(ret_error, wrong.file, wrong.line, "%s", wrong.text);
 		return rc;
 	}
 	config_init(&file_config);
-	if (config_read(&file_config, stream)) {
+	if (config_read_string(&file_config, text))
 		rc = read_all(&file_config, path, config, ret_error);
-	} else {
-		file = config_error_file(&file_config);
-		rc = complain(ret_error, file ? file : path, config_error_line(&file_config),
-			      "%s; a line looks like: spin_us = 50;",
-			      config_error_text(&file_config));
-	}
+	else
+		rc = complain_of_syntax(&file_config, path, text, ret_error);
 	config_destroy(&file_config);
-	fclose(stream);
 	return rc;
 }
