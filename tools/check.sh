@@ -30,9 +30,10 @@ FUZZ_SECONDS=300
 
 # Debian packages: without the first list there is nothing to run; the others serve one thing each.
 PACKAGES=(gcc libc6-dev meson ninja-build pkg-config python3 libconfig-dev libjansson-dev
-	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libgnutls28-dev)
+	libsystemd-dev libibverbs-dev librdmacm-dev libnl-3-dev libnl-route-3-dev libgnutls28-dev
+	libncurses-dev)
 EXTRA_PACKAGES=(binutils clang-14 clang-format-14)
-declare -A SUITE_PACKAGES=([unit]="mandoc" [model]="spin" [fuzz]="clang-14" [apps]="systemd"
+declare -A SUITE_PACKAGES=([unit]="mandoc" [model]="spin" [fuzz]="clang-14" [apps]="systemd python3-prometheus-client python3-pyte"
 	[double]="ibverbs-utils rdmacm-utils perftest redis-server redis-tools iperf3"
 	[bench]="valgrind" [package]="mmdebstrap iproute2"
 	[lab]="qemu-system-x86 busybox-static kmod iproute2 zstd xz-utils make gcc-12
@@ -117,6 +118,19 @@ install_missing()
 			"${missing[@]}" >/dev/null
 }
 
+# promtool is in a package with a server and its pages, of which the program alone is unpacked.
+get_promtool()
+{
+	command -v promtool >/dev/null && return 0
+	[ -x build-tools/usr/bin/promtool ] && return 0
+	command -v apt-get >/dev/null || return 1
+	say "unpacking promtool of Debian's prometheus into build-tools/"
+	mkdir -p build-tools &&
+		(cd build-tools && apt-get download -qq prometheus >/dev/null 2>&1 &&
+			dpkg-deb --fsys-tarfile prometheus_*.deb | tar -x ./usr/bin/promtool &&
+			rm -f prometheus_*.deb)
+}
+
 install_all()
 {
 	local suite
@@ -131,6 +145,8 @@ install_all()
 		# shellcheck disable=SC2086 # a list of names
 		install_missing ${SUITE_PACKAGES[$suite]} || say "suite $suite may be incomplete"
 	done
+	contains apps "${run_suites[@]}" || return 0
+	get_promtool || say "no promtool: a test of suite apps will fail"
 }
 
 # Configure (if need be) and build DIR with the given meson options; output only when it fails.

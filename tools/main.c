@@ -58,6 +58,34 @@ static const char stats_help[] =
 	"call\n"
 	"of more than 16 KiB, or than there is room for, is several.\n";
 
+static const char top_help[] =
+	"Usage: shunt top [-d SECONDS] [-n COUNT] [--view VIEW] [--sort COLUMN] [--filter WORDS]\n"
+	"                 [--once | --batch] [--json]\n"
+	"Watch what goes over which lane: connections, links to other hosts, and the hosts. ? "
+	"shows "
+	"the\n"
+	"keys. You see your own connections; root sees everybody's.\n"
+	"\n"
+	"  -d, --delay SECONDS  between two looks (default 2)\n"
+	"  -n, --count COUNT    so many looks, then the end\n"
+	"  --view VIEW          connections (default), links or hosts\n"
+	"  --sort COLUMN        by its head, as in --sort MSG/s\n"
+	"  --filter WORDS       only lines that have each of the words in some column\n"
+	"  --once               one look, as text, after a delay\n"
+	"  --batch              as text, again and again\n"
+	"  --json               the same as JSON, a line for each look; rates are null where not "
+	"known\n";
+
+static const char metrics_help[] =
+	"Usage: shunt metrics [--prometheus] [--output FILE | --http]\n"
+	"Print the daemon's totals, and what its devices and links do, as OpenMetrics text.\n"
+	"\n"
+	"  --prometheus   in the older text format of Prometheus, as textfile collectors want it\n"
+	"  --output FILE  to FILE, which is replaced at once; left alone if no daemon answers\n"
+	"  --http         read one HTTP request from the standard input, and answer it: for a "
+	"socket\n"
+	"                 that systemd accepts on, see the manual page\n";
+
 static const char status_help[] = "Usage: shunt status [--json]\n"
 				  "Say which daemon answers, and how it is.\n";
 
@@ -208,7 +236,9 @@ static const struct subcommand {
 	{"run", cmd_run, "run a command under Shunt", run_help},
 	{"ss", cmd_ss, "show connections and their lanes", ss_help},
 	{"why", cmd_why, "tell the history of a connection", why_help},
+	{"top", cmd_top, "watch connections, links and hosts", top_help},
 	{"stats", cmd_stats, "show totals, closed connections included", stats_help},
+	{"metrics", cmd_metrics, "print the totals as OpenMetrics text", metrics_help},
 	{"status", cmd_status, "say which daemon answers, and how it is", status_help},
 	{"devices", cmd_devices, "show the RDMA devices, what they can do, and their pools",
 	 devices_help},

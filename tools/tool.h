@@ -24,6 +24,8 @@ int cmd_run(int argc, char **argv);
 int cmd_ss(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 int cmd_stats(int argc, char **argv);
+int cmd_metrics(int argc, char **argv);
+int cmd_top(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_demote(int argc, char **argv);
 int cmd_probe(int argc, char **argv);

@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 from private import Failure, Private
 from tap import Tap
 
-SUBCOMMANDS = ("run", "ss", "why", "stats", "status", "demote", "devices", "peers", "links",
+SUBCOMMANDS = ("run", "ss", "why", "top", "stats", "metrics", "status", "demote", "devices", "peers", "links",
 	       "check", "debug", "probe", "explain", "enable", "disable", "enabled")
 PRELOAD = "libshunt-preload.so"
 
