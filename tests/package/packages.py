@@ -255,6 +255,10 @@ class Test:
 
 	def removes(self):
 		self.root.run("mkdir -p /var/lib/shunt && echo '{}' > /var/lib/shunt/probe.json")
+		# A unit that nobody disabled, as shunt enable leaves it; and a file of somebody else's.
+		self.root.run("cd /etc/systemd/system && mkdir a.service.d b.service.d && "
+			      "echo 'Environment=LD_PRELOAD=/usr/lib/libshunt-preload.so' > a.service.d/50-shunt.conf && "
+			      "echo '# mine' > b.service.d/50-shunt.conf")
 		self.root.run("dpkg -r " + " ".join(reversed(OWN)))
 		for path, wanted in (("/etc/shunt.conf", True), ("/usr/bin/shunt", False), ("/usr/sbin/shuntd", False),
 				     ("/var/lib/shunt/probe.json", True)):
@@ -264,6 +268,9 @@ class Test:
 	def purges(self):
 		self.root.run("dpkg --purge " + " ".join(reversed(OWN)))
 		after = self.root.files()
+		for path in ("/etc/systemd/system/b.service.d", "/etc/systemd/system/b.service.d/50-shunt.conf"):
+			if not after.pop(path, None):
+				yield f"{path}, which is not Shunt's, is gone"
 		for path in sorted(set(after) ^ set(self.before)):
 			yield f"{path} {'stays behind' if path in after else 'is missing'}"
 		yield from (f"{path} was {self.before[path]} and is {after[path]}" for path in sorted(self.before)
