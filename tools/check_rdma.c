@@ -325,7 +325,7 @@ void check_devices(struct check_context *context, struct check_report *report)
 	if (context->devices && strcmp(answer_text(context->devices, "rdma"), "off") == 0) {
 		check_say(report, CHECK_WARN, "", "the daemon leaves RDMA alone (rdma = \"off\")");
 		check_remedy(report, "rdma = \"auto\" in shunt.conf; systemctl restart shuntd");
-	} else if (context->devices) {
+	} else if (json_is_true(json_object_get(context->devices, "scanned"))) {
 		say_notes_of_daemon(context, report);
 	} else {
 		say_own_notes(&list, rc, report);
