@@ -47,6 +47,21 @@ const struct log_kind *event_kind(enum event event);
 			log_event(event_kind(EVENT_##kind), facts, __VA_ARGS__);                   \
 	} while (0)
 
+/* The same for what another host can bring about again and again: beyond @limit (at @now_ns) it is
+ * logged for whoever debugs only, and the next line says of how many that was so. */
+#define event_log_within(limit, now_ns, kind, facts, ...)                                          \
+	do {                                                                                       \
+		unsigned int event_withheld;                                                       \
+                                                                                                   \
+		if (!log_limit_pass(limit, now_ns, &event_withheld)) {                             \
+			log_debug(__VA_ARGS__);                                                    \
+			break;                                                                     \
+		}                                                                                  \
+		if (event_withheld)                                                                \
+			log_notice("%u lines like the next one were withheld", event_withheld);    \
+		event_log(kind, facts, __VA_ARGS__);                                               \
+	} while (0)
+
 /*
  * Have the journal take entries with their fields, where standard error is the journal's and the
  * daemon was built with libsystemd. Once, after log_init().

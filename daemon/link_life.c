@@ -132,11 +132,11 @@ static void on_up(struct link *cm)
 	peer->failures = 0;
 	links_note_failed(peer, REASON_NONE, "");
 	peer->links->made++;
-	event_log(LINK_UP,
-		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
-			    LOG_TEXT("SHUNT_DEVICE", link->dev->name)),
-		  "peer %s: link up over %s, %s", peer->name, link->dev->name,
-		  cm->is_dialer ? "dialled from here" : "dialled by it");
+	event_log_within(&peer->links->ups, link->up_ns, LINK_UP,
+			 LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
+				   LOG_TEXT("SHUNT_DEVICE", link->dev->name)),
+			 "peer %s: link up over %s, %s", peer->name, link->dev->name,
+			 cm->is_dialer ? "dialled from here" : "dialled by it");
 }
 
 static void on_down(struct link *cm, const char *why)

@@ -23,6 +23,9 @@
 #define NONCE_NS LINK_MAKE_NS
 /* Nonces of one peer at a time. Chosen: one dial at a time, and its repeats. */
 #define NONCES_MAX 8u
+/* Lines about links that come or go. Chosen: all peers of a cluster of 64 once a minute. */
+#define NEWS_MAX 64u
+#define NEWS_NS 60000000000ull
 
 void links_wake(struct links *links)
 {
@@ -49,12 +52,12 @@ void links_failed(struct host_link *link, const char *why)
 
 	if (link->is_up) {
 		links_note_lost(link, why);
-		event_log(LINK_DOWN,
-			  LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
-				    LOG_TEXT("SHUNT_DEVICE", link->dev->name),
-				    LOG_TEXT("SHUNT_REASON", why)),
-			  "peer %s: the link over %s is lost: %s", peer->name, link->dev->name,
-			  why);
+		event_log_within(&peer->links->downs, clock_now_ns(), LINK_DOWN,
+				 LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer->name),
+					   LOG_TEXT("SHUNT_DEVICE", link->dev->name),
+					   LOG_TEXT("SHUNT_REASON", why)),
+				 "peer %s: the link over %s is lost: %s", peer->name,
+				 link->dev->name, why);
 	} else {
 		peer->links->failed++;
 		links_note_failed(peer, link->cm.lacks_qp ? REASON_NO_QUEUE_PAIR : REASON_NO_LINK,
@@ -186,6 +189,7 @@ static void on_nonce_ask(struct link_peer *peer, const struct peer_nonce_ask *as
 		nonce->peer = peer;
 		nonce->dev = dev;
 		nonce->pool = &port->pool;
+		nonce->from = peer_session_hello(peer->session)->rdma[ask->from].address;
 		nonce->path = link_path_name(peer, ask->to, ask->from);
 		nonce->until_ns = clock_now_ns() + NONCE_NS;
 		list_push_back(&peer->links->nonces, &nonce->link);
@@ -227,8 +231,25 @@ void links_end_attempts(struct link_peer *peer, const char *why)
 	peer->ask.id = 0;
 }
 
-static int admit(void *ctx, const struct link_hello *hello,
-		 __attribute__((unused)) const struct sockaddr *from, struct link **ret_link)
+/* Whether @from is @address, whatever its port. */
+static bool is_from(const struct peer_address *address, const struct sockaddr *from)
+{
+	struct sockaddr_storage addr;
+	struct tcp_end end;
+	struct peer_address dialler;
+
+	memset(&addr, 0, sizeof(addr));
+	memcpy(&addr, from,
+	       from->sa_family == AF_INET ? sizeof(struct sockaddr_in)
+					  : sizeof(struct sockaddr_in6));
+	if (tcp_end_from(&addr, &end) < 0)
+		return false;
+	dialler = peer_address_of(&end);
+	return peer_address_same(&dialler, address);
+}
+
+static int admit(void *ctx, const struct link_hello *hello, const struct sockaddr *from,
+		 struct link **ret_link)
 {
 	struct host_device *dev = ctx;
 	struct links *links = dev->owner->links;
@@ -244,6 +265,11 @@ static int admit(void *ctx, const struct link_hello *hello,
 		return LINK_REJECT_NONCE;
 	used = *nonce;
 	free(nonce);
+	if (!is_from(&used.from, from)) {
+		peers_complain(links->server->peers, PEER_COMPLAINT_CLAIM, &used.peer->address,
+			       "a password for a link was used from another address: refused");
+		return LINK_REJECT_NONCE;
+	}
 	if (dev->stage != HOST_READY)
 		return LINK_REJECT_GOING;
 	action = link_group_request(&used.peer->group, used.path, clock_now_ns(), &attempt);
@@ -325,6 +351,7 @@ struct links *links_start(struct server *server)
 	if (!links)
 		return NULL;
 	links->server = server;
+	links->ups = links->downs = (struct log_limit){.burst = NEWS_MAX, .interval_ns = NEWS_NS};
 	list_init(&links->peers);
 	list_init(&links->all);
 	list_init(&links->nonces);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "os/log.h"
 #include "core/link_group.h"
 #include "core/reason.h"
 #include "device.h"
@@ -100,6 +101,7 @@ struct link_nonce {
 	struct host_device *dev;
 	struct qp_pool *pool;
 	uint64_t path, until_ns;
+	struct peer_address from; /* who dials: the address that it asked with */
 	uint8_t nonce[LINK_NONCE_BYTES];
 };
 
@@ -123,6 +125,7 @@ struct links {
 	uint64_t made, lost, failed;
 	struct worker_link_counts gone;		  /* of links that their workers have forgotten */
 	struct link_lost losses[LINKS_LOST_KEPT]; /* number n is in place n modulo that */
+	struct log_limit ups, downs;		  /* of log lines, for all links together */
 	bool is_retiring;
 };
 

@@ -63,11 +63,11 @@ static void session_up(struct peer_session *session)
 	}
 	session->up_ns = clock_now_ns();
 	peer_address_text(&session->remote, text);
-	event_log(PEER_UP,
-		  LOG_FACTS(LOG_TEXT("SHUNT_PEER", text),
-			    LOG_TEXT("SHUNT_SOFTWARE", session->hello.software)),
-		  "peer %s: session up, %s, %s", text, session->hello.software,
-		  session->dialled ? "dialled from here" : "called by it");
+	event_log_within(&host->news, session->up_ns, PEER_UP,
+			 LOG_FACTS(LOG_TEXT("SHUNT_PEER", text),
+				   LOG_TEXT("SHUNT_SOFTWARE", session->hello.software)),
+			 "peer %s: session up, %s, %s", text, session->hello.software,
+			 session->dialled ? "dialled from here" : "called by it");
 	peer_host_reached(host, session);
 	if (session->phase == PEER_UP && peers->user.up) {
 		session->announced = true;
@@ -130,12 +130,12 @@ static void on_bye(struct peer_session *session, enum peer_bye why)
 	bool was_its = host && (host->session == session || host->dial == session);
 	char text[PEER_ADDRESS_TEXT];
 
+	peer_address_text(&session->remote, text);
 	if (was_its && why != PEER_BYE_CROSSED && why != PEER_BYE_REPLACED)
-		event_log(
-			PEER_DOWN,
-			LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer_address_text(&session->remote, text)),
-				  LOG_TEXT("SHUNT_REASON", peer_bye_text(why))),
-			"peer %s: goodbye: %s", text, peer_bye_text(why));
+		event_log_within(&host->news, clock_now_ns(), PEER_DOWN,
+				 LOG_FACTS(LOG_TEXT("SHUNT_PEER", text),
+					   LOG_TEXT("SHUNT_REASON", peer_bye_text(why))),
+				 "peer %s: goodbye: %s", text, peer_bye_text(why));
 	if (was_its && why == PEER_BYE_CROSSED)
 		peer_counts_move(&host->carried, &session->counts);
 	peer_session_doom(session);

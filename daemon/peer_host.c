@@ -16,6 +16,11 @@
  * in about that time. */
 #define WANTED_NS 1000000000ull
 
+/* Lines about the coming and going of one host. Chosen: what people read of a host that is started
+ * again and again. */
+#define NEWS_MAX 16u
+#define NEWS_NS 60000000000ull
+
 struct peer_address peer_address_of(const struct tcp_end *end)
 {
 	struct peer_address address;
@@ -120,6 +125,7 @@ static struct peer_host *add_host(struct peers *peers, const struct host_key *ke
 	list_init(&host->offers);
 	list_init(&host->claims);
 	timer_init(&host->retry, on_retry);
+	host->news = (struct log_limit){.burst = NEWS_MAX, .interval_ns = NEWS_NS};
 	if (map_put_bytes(&peers->by_key, &host->key, sizeof(host->key), host) < 0) {
 		free(host);
 		return NULL;
@@ -200,7 +206,8 @@ void peer_host_failed(struct peer_host *host, const char *why)
 	pause_ms = u64_min(pause_ms, conf->peer_retry_max_ms);
 	/* Each host once: most hosts of this world have no daemon. */
 	if (host->failures++ == 0)
-		log_at(host->rule ? LOG_LEVEL_NOTICE : LOG_LEVEL_DEBUG,
+		log_at(host->rule && host->news.passed < NEWS_MAX ? LOG_LEVEL_NOTICE
+								  : LOG_LEVEL_DEBUG,
 		       "peer %s: can't be talked to: %s; its connections stay on TCP",
 		       peer_address_text(&host->remote, text), why);
 	snprintf(host->why, sizeof(host->why), "%s", why);

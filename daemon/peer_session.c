@@ -181,11 +181,11 @@ void peer_session_lost(struct peer_session *session, const char *why)
 	bool was_its = host && (host->session == session || host->dial == session);
 	char text[PEER_ADDRESS_TEXT];
 
+	peer_address_text(&session->remote, text);
 	if (session->phase == PEER_UP && was_its)
-		event_log(
-			PEER_DOWN,
-			LOG_FACTS(LOG_TEXT("SHUNT_PEER", peer_address_text(&session->remote, text)),
-				  LOG_TEXT("SHUNT_REASON", why)),
+		event_log_within(
+			&host->news, clock_now_ns(), PEER_DOWN,
+			LOG_FACTS(LOG_TEXT("SHUNT_PEER", text), LOG_TEXT("SHUNT_REASON", why)),
 			"peer %s: the session is lost: %s", text, why);
 	peer_session_doom(session);
 	if (was_its && !host->session)

@@ -84,6 +84,7 @@ struct peer_host {
 	uint32_t failures;	      /* calls in a row that failed */
 	uint64_t retry_at_ns;	      /* no call before */
 	char why[PEER_WHY_BYTES];     /* the last failure, for people */
+	struct log_limit news;	      /* of its coming and going */
 	struct timer retry;
 	struct list offers; /* struct own_offer: of ends that wait for it */
 	struct list claims; /* struct peer_claim: its offers to us */

@@ -15,6 +15,8 @@
 #define LATER_NS 1000000000u
 /* Who has let go of the lane without dying says what it means by it. Chosen. */
 #define SAYS_SO_NS 100000000u
+/* Lines about broken protocols in a minute. Chosen: enough to see what is wrong. */
+#define BREACHES_MAX 32u
 /* Tasks before others get their turn. */
 #define TASKS_MAX 64
 
@@ -211,6 +213,22 @@ void remote_lane_words(struct worker_lane *worker_lane, const struct worker_repo
 	remote_act(lane);
 }
 
+/* A peer can have as many lanes as connections. */
+static void note_breach(const struct remote_lane *lane)
+{
+	static struct log_limit limit = {.burst = BREACHES_MAX, .interval_ns = 60000000000u};
+	unsigned int withheld;
+
+	if (!log_limit_pass(&limit, loop_now(&lane->server->loop), &withheld)) {
+		log_debug("peer %s: it broke the protocol of a lane: %s", lane->peer->name,
+			  lane->report.why);
+		return;
+	}
+	log_warning("peer %s: it broke the protocol of a lane: %s (%u more such lines were "
+		    "withheld)",
+		    lane->peer->name, lane->report.why, withheld);
+}
+
 void remote_lane_ended(struct worker_lane *worker_lane, const struct worker_report *report)
 {
 	struct remote_lane *lane = worker_lane_user(worker_lane);
@@ -223,8 +241,7 @@ void remote_lane_ended(struct worker_lane *worker_lane, const struct worker_repo
 		remote_abort(&lane->r);
 	}
 	if (report->end == WORKER_PEER_BREACH)
-		log_warning("peer %s: it broke the protocol of a lane: %s", lane->peer->name,
-			    report->why);
+		note_breach(lane);
 	/* Not at once: it may be over by the same mail, and its end is acted upon behind that. */
 	remote_act_soon(lane);
 }

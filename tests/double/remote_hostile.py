@@ -215,6 +215,20 @@ def a_flood_of_everything(scene):
 	scene.say(hostile.frame(hostile.BYE, b"\0\1"))
 
 
+def comes_and_goes(scene):
+	"""Without end: that is news for a while only."""
+	with scene.talk() as talk:
+		for _ in range(40):
+			scene.town.wait("a session", scene.session_is_up)
+			scene.orders.say(ADDRESSES[0], hostile.frame(hostile.BYE, b"\0\1"))
+			if not scene.orders.wait():
+				yield "the hostile daemon says nothing"
+			scene.town.wait("it is gone", lambda: not scene.session_is_up() or scene.orders.wait(0.2))
+		talk.both("chat 4")
+	if not re.search("withheld", scene.new_log()) and len(scene.new_log().splitlines()) > LINES_MAX:
+		yield "nothing was withheld"
+
+
 # --- over the link ------------------------------------------------------------------------------
 
 # What goes over the lane, messages or bulk; the type of what is forged, the reason that is found, and
@@ -374,6 +388,43 @@ def a_flood_of_dials(scene):
 		yield f"queue pairs were taken: {pool} became {now}"
 
 
+def drop_link(scene):
+	"""By the hostile daemon's own fault; it dials again then."""
+	scene.orders.send(0, (0, 1, 99, False))
+	if not scene.orders.wait():
+		raise Failure("the hostile daemon sends nothing")
+
+
+def a_password_for_another_address(scene):
+	"""One that is good, dialled with from host 3; and dials whose private data are wrong."""
+	while scene.uuid(2) > scene.uuid(0):
+		scene.town.daemons[2].stop()
+		scene.town.daemons[2].start()
+	with scene.talk() as talk:
+		drop_link(scene)
+		scene.orders.connect(is_kept_back=True)
+		for i in range(2):
+			talk.tell(i, "chat 4")
+		if not scene.orders.wait():
+			yield "it does not dial again"
+		said = call(scene, 3, 1, scene.orders.last_private()[:56])
+		if said != [NO_NONCE]:
+			yield f"from another address: {said}"
+		scene.logged("used from another address")
+		said = call(scene, 2, 1, scene.orders.last_private()[:56])
+		if said != [NO_NONCE]:
+			yield f"from its own, but it was used: {said}"
+	# Magic, version, kind, password.
+	for at in (0, 4, 7, 8):
+		with scene.talk() as talk:
+			drop_link(scene)
+			scene.orders.connect((at, 1, 77, True))
+			for i in range(2):
+				talk.tell(i, "chat 4")
+			if not scene.orders.wait():
+				yield "it does not dial again"
+
+
 # --- strangers ----------------------------------------------------------------------------------
 
 def strangers_who_take_their_time(scene):
@@ -464,6 +515,7 @@ CASES = [
 	lost_without_number,
 	messages_that_are_none,
 	a_flood_of_everything,
+	comes_and_goes,
 	messages_on_a_link_that_break_the_rules,
 	words_that_are_none,
 	ends_before_bytes,
@@ -471,6 +523,7 @@ CASES = [
 	writes_beside_the_ring,
 	dials_that_nobody_expects,
 	a_password_that_was_used,
+	a_password_for_another_address,
 	a_flood_of_dials,
 	strangers_who_take_their_time,
 	strangers_without_a_key,

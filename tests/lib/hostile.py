@@ -72,8 +72,9 @@ class Orders:
 		target = struct.unpack("=I", socket.inet_aton(address))[0]
 		self._give(FRAME, target=target, kind_of=kind, patches=patches)
 
-	def connect(self, *patches, new_len=0):
-		self._give(CONNECT, patches=patches, new_len=new_len)
+	def connect(self, *patches, is_kept_back=False):
+		"""The next dial over RDMA with its private data changed, or not done."""
+		self._give(CONNECT, kind_of=int(is_kept_back), patches=patches)
 
 	def wait(self, timeout=10):
 		"""Whether it has been carried out."""

@@ -219,6 +219,7 @@ EXPORTED int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 {
 	static uint8_t bytes[HOSTILE_PRIVATE_BYTES];
 	struct rdma_conn_param changed = *param;
+	bool is_kept_back = is_ordered(HOSTILE_CONNECT) && file->type;
 
 	if (!file)
 		return BEHIND(rdma_connect)(id, param);
@@ -232,5 +233,9 @@ EXPORTED int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *param)
 	}
 	memcpy(file->private_data, bytes, param->private_data_len);
 	file->private_len = param->private_data_len;
+	if (is_kept_back) {
+		errno = ENETUNREACH;
+		return -1;
+	}
 	return BEHIND(rdma_connect)(id, &changed);
 }

@@ -22,7 +22,7 @@ enum hostile_kind {
 	HOSTILE_SEND,	 /* change the next message of this type on a link, and send it again */
 	HOSTILE_WRITE,	 /* change the next RDMA WRITE: patch 0 its address, patch 1 its rkey */
 	HOSTILE_FRAME,	 /* change the next message of this type that begins what a session sends */
-	HOSTILE_CONNECT, /* change the private data of the next dial */
+	HOSTILE_CONNECT, /* change the private data of the next dial, or keep it back */
 };
 
 /* Change @bytes big-endian bytes at @at: set them, or add to them. */
@@ -36,8 +36,9 @@ struct hostile_file {
 	_Atomic uint32_t given, done; /* orders: the test counts one up, the library follows */
 	uint32_t kind;
 	uint32_t target; /* HOSTILE_SESSION: IPv4 address of the other end, network order; 0: any */
-	uint32_t type; /* HOSTILE_SEND: enum link_msg_type; 0: any. HOSTILE_FRAME: enum peer_type */
-	uint32_t repeat;  /* so many times more */
+	uint32_t type;	 /* HOSTILE_SEND: enum link_msg_type; 0: any. HOSTILE_FRAME: enum peer_type.
+			  * HOSTILE_CONNECT: not 0: it fails, and what it would have said is kept */
+	uint32_t repeat; /* so many times more */
 	uint32_t new_len; /* of what is sent; 0: as it is */
 	uint32_t n_patches;
 	struct hostile_patch patches[HOSTILE_PATCHES];
