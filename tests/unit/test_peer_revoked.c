@@ -139,10 +139,14 @@ TAP_CASE(another_key)
 {
 	struct hand one, two, late;
 	struct shuntd daemon;
+	struct peer_msg msg;
 
 	REQUIRE(start(&daemon) && open_up(&one, 1, 1, 5) && open_up(&two, 2, 2, 6));
 	/* One that has not said hello yet is no better. */
 	REQUIRE(hand_open(&late, 3, 0, 1));
+	/* With its hello the daemon says that TLS is done for it, too. */
+	REQUIRE_OK(hand_recv(&late, &msg, SHUNTD_WAIT_MS));
+	CHECK_EQ(msg.type, PEER_HELLO);
 	copy(peer_key_file(3), peer_key_file(1));
 	look_again(&daemon);
 	CHECK_EQ(hand_expect_end(&one), PEER_BYE_NOT_ALLOWED);
