@@ -103,6 +103,12 @@ class Side(Daemon):
 	def port_up(self):
 		must(f"veth_up {self.netdev} {self.rdma_address} {RDMA_ADDRESSES[1 - self.index]}")
 
+	def mend(self):
+		"""Port and device are as they were at first, whatever has befallen them."""
+		self.port_up()
+		if not os.path.exists(f"/sys/class/infiniband/{self.device}"):
+			self.add_device()
+
 
 class Hosts:
 	"""Both, in a layout of their own. @kind: "rxe" or "siw"; @inline: of narrow.so; @cap: inline_cap of
@@ -165,7 +171,7 @@ class Hosts:
 		path = os.path.join(self[0].build, "tests", "apps", "stream")
 		words = [path, *map(str, args)]
 		listening = self[1].program([*words, "listen", 7700, self[1].address], **options)
-		until(lambda: must("ss -Hltn sport = 7700"), 10, "the stream's server listens")
+		until(lambda: must("ss -Hltn sport = 7700"), LINK_S, "the stream's server listens")
 		return self[0].program([*words, "connect", self[1].address, 7700], **options), listening
 
 	def link(self):
