@@ -124,7 +124,8 @@ int tls_key_load(const char *path, struct tls_key *ret_key, struct tls_error *re
 		int hi = digit(text[i]), lo = digit(text[i + 1]);
 
 		good = hi >= 0 && lo >= 0;
-		key.bytes[key.len++] = (uint8_t)(hi << 4 | (lo & 15));
+		if (good)
+			key.bytes[key.len++] = (uint8_t)(hi << 4 | lo);
 	}
 	explicit_bzero(text, sizeof(text));
 	if (!good) {
