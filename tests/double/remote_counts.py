@@ -135,10 +135,18 @@ def form_of(inline_bytes, size):
 	return "eager" if 32 + size <= inline_bytes else "write_inline" if size <= inline_bytes else "by_reference"
 
 
+def sizes_of(pair, i):
+	"""How many messages the programs have counted, by size; and their bytes."""
+	lane = pair.daemons[i].ask("stats")["by_lane"]["rdma"]
+	return {"bytes": lane["bytes"], "tx": dict(enumerate(lane["sizes"]["tx"])),
+		"rx": dict(enumerate(lane["sizes"]["rx"]))}
+
+
 def check_play(pair, pong, count, size):
 	"""Play; problems with what the links count of it."""
 	before = [link_of(pair, i) for i in range(2)]
 	lanes = [pong.connection(i)["remote"] for i in range(2)]
+	sizes = [sizes_of(pair, i) for i in range(2)]
 	pong.play(count, size)
 	for i in range(2):
 		link = link_of(pair, i)
@@ -164,6 +172,11 @@ def check_play(pair, pong, count, size):
 		lane = difference(lanes[i], pong.connection(i)["remote"])
 		if lane["messages"] != expected or lane["bytes"] != {"tx": size * count, "rx": size * count}:
 			yield f"{what}: the connection shows {lane}"
+		# What the programs say of it: up to 64 bytes, or to 256.
+		counted = {bucket: count if bucket == (size > 64) else 0 for bucket in range(8)}
+		if difference(sizes[i], sizes_of(pair, i)) != {"bytes": {"tx": size * count, "rx": size * count},
+							       "tx": counted, "rx": counted}:
+			yield f"{what}: sizes were {sizes[i]}, are {sizes_of(pair, i)}"
 		if count == LONG:
 			print(f"# {what}: {seen['sent']['wrs'] / count:.4f} work requests and "
 			      f"{seen['sent']['posts'] / count:.4f} posts per message, "
