@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Two daemons and the lane between them on the real drivers: qperf is promoted, which counters
-prove; and a checked stream loses its way in the middle, goes on over TCP, and is promoted
+"""Two daemons and the lane between them on the real drivers: other people's programs are promoted, which
+counters prove; and a checked stream loses its way in the middle, goes on over TCP, and is promoted
 again when the way is back. The figures are of an emulated machine; what they are good for is to see
 that something has changed."""
 import os
@@ -66,6 +66,25 @@ def qperf(hosts):
 				yield f"qperf said: {said}"
 	finally:
 		server.kill()
+		server.communicate()
+	yield from promoted(hosts, before)
+
+
+def redis(hosts):
+	before = [moved(side) for side in hosts.sides]
+	server = hosts[1].program(["redis-server", "--bind", hosts[1].address, "--port", PORT, "--save", "",
+				   "--protected-mode", "no"])
+	try:
+		until(lambda: listens(server), START_S, "redis listens")
+		said = hosts[0].run(["redis-benchmark", "-h", hosts[1].address, "-p", PORT, "-n", 1000, "-c", 4,
+				     "-d", 64, "-t", "set,get", "-q"], seconds=120)
+		figures = [line for line in re.split(r"[\r\n]+", said) if "requests per second" in line]
+		for line in figures:
+			print(f"# redis-benchmark {line}")
+		if len(figures) < 2:
+			yield f"redis-benchmark said: {said}"
+	finally:
+		server.terminate()
 		server.communicate()
 	yield from promoted(hosts, before)
 
@@ -182,7 +201,7 @@ def device_goes(hosts):
 	return faults(hosts, devices)
 
 
-CASES = [qperf, port_down, device_goes]
+CASES = [qperf, redis, port_down, device_goes]
 
 
 def main():
