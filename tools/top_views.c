@@ -230,7 +230,12 @@ static void add_link(struct top_table *table, const struct top_feed *feed, const
 			 answer_way(then, "received", "bytes")));
 	put_rate(row, L_MSG, rate_of(feed, messages, old));
 	put_share(row, L_INLINE, inlined, messages);
-	put_number(row, L_RTT, answer_way(now, "tests", "round_trip_ns") / 1000);
+	if (answer_way(now, "tests", "answers")) {
+		put_number(row, L_RTT, answer_way(now, "tests", "round_trip_ns") / 1000);
+	} else {
+		row->number[L_RTT] = -1;
+		put(row, L_RTT, "-");
+	}
 	put(row, L_REASON, "%s", reason_of(now));
 }
 
