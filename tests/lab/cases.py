@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The list of cases, and their results.
 
-list.txt has a line for each case: its name and how many seconds it may take. A case is a program,
+list.txt has a line for each case: its name, how many seconds it may take, and perhaps "long": then it
+runs with $SHUNT_LONG, or when it is named. A case is a program,
 cases/NAME.sh or cases/NAME.py; it runs in the guest as root, in the order of the list, all in one
 boot, and prints TAP. It leaves no device, process or address behind.
 """
@@ -16,10 +17,11 @@ TIMED_OUT = (124, 137)
 
 
 class Case:
-	def __init__(self, name, limit_s, program):
+	def __init__(self, name, limit_s, program, is_long=False):
 		self.name = name
 		self.limit_s = limit_s
 		self.program = program
+		self.is_long = is_long
 
 	def line(self):
 		return f"{self.name} {self.limit_s} {self.program}"
@@ -76,12 +78,13 @@ def read_list():
 			words = line.split("#")[0].split()
 			if not words:
 				continue
-			if len(words) != 2 or not words[1].isdigit():
-				raise ValueError(f"list.txt:{number}: NAME SECONDS is wanted, not: {line.strip()}")
+			if len(words) < 2 or not words[1].isdigit() or words[2:] not in ([], ["long"]):
+				raise ValueError(f"list.txt:{number}: NAME SECONDS [long] is wanted, not: "
+						 f"{line.strip()}")
 			stem = os.path.join(HERE, "cases", words[0])
 			for program in (stem + ".sh", stem + ".py"):
 				if os.access(program, os.X_OK):
-					found.append(Case(words[0], int(words[1]), program))
+					found.append(Case(words[0], int(words[1]), program, len(words) > 2))
 					break
 			else:
 				raise ValueError(f"list.txt:{number}: {stem}.sh or .py is not there or not "

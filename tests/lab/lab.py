@@ -142,7 +142,8 @@ def main():
 	unknown = set(args.case) - {case.name for case in cases}
 	if unknown:
 		parser.error("no case " + ", ".join(sorted(unknown)))
-	cases = [case for case in cases if not args.case or case.name in args.case]
+	cases = [case for case in cases
+		 if (case.name in args.case if args.case else LONG or not case.is_long)]
 	for case in cases if LONG else ():
 		case.limit_s *= LONG_FACTOR
 	lab = Lab(args.build, args.cpus)
