@@ -96,8 +96,9 @@ def fields(shuntd, root):
 		if not file_name.endswith(".c"):
 			continue
 		with open(os.path.join(root, "daemon", file_name), encoding="utf-8") as file:
-			for call in re.findall(r"\bevent_log\((.*?)\);", file.read(), re.S):
-				name = kinds[call.split(",")[0].strip()]
+			for limited, call in re.findall(r"\bevent_log(_within)?\((.*?)\);", file.read(), re.S):
+				# The limited form has the limit and the time first.
+				name = kinds[call.split(",")[2 if limited else 0].strip()]
 				logged[name] |= set(re.findall(r"LOG_(?:TEXT|NUMBER)\(\s*\"(\w+)\"", call))
 	for name, has in logged.items():
 		if has != set(table[name].split()):
