@@ -172,8 +172,9 @@ def check_play(pair, pong, count, size):
 		lane = difference(lanes[i], pong.connection(i)["remote"])
 		if lane["messages"] != expected or lane["bytes"] != {"tx": size * count, "rx": size * count}:
 			yield f"{what}: the connection shows {lane}"
-		# What the programs say of it: up to 64 bytes, or to 256.
-		counted = {bucket: count if bucket == (size > 64) else 0 for bucket in range(8)}
+		# What the programs say of it: up to 64 bytes, to 256, to 1 KiB, and so on.
+		fits = next(bucket for bucket in range(8) if size <= 64 << 2 * bucket)
+		counted = {bucket: count if bucket == fits else 0 for bucket in range(8)}
 		if difference(sizes[i], sizes_of(pair, i)) != {"bytes": {"tx": size * count, "rx": size * count},
 							       "tx": counted, "rx": counted}:
 			yield f"{what}: sizes were {sizes[i]}, are {sizes_of(pair, i)}"
