@@ -274,10 +274,13 @@ def a_password_for_another_address(scene):
 			talk.tell(i, "chat 4")
 		if not scene.orders.wait():
 			yield "it does not dial again"
+		# Of many claims within a minute few are logged; all are counted.
+		claims = scene.refused("claims")
 		said = call(scene, 3, 1, scene.orders.last_private()[:56])
 		if said != [NO_NONCE]:
 			yield f"from another address: {said}"
-		scene.logged("used from another address")
+		if scene.refused("claims") <= claims:
+			yield "a password that was used from another address is not counted"
 		said = call(scene, 2, 1, scene.orders.last_private()[:56])
 		if said != [NO_NONCE]:
 			yield f"from its own, but it was used: {said}"
