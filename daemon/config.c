@@ -169,34 +169,22 @@ static int read_text(const struct key *key, const config_setting_t *setting, con
 	return 0;
 }
 
-static int read_peers(const config_setting_t *setting, const char *file, struct conf *config,
-		      struct conf_error *error)
+/* Verdict of read_section(). */
+#define SECTION_NONE 2
+
+/* A section by its name. SECTION_NONE: it is no such name. */
+static int read_section(const config_setting_t *setting, struct conf *config,
+			struct section_error *error)
 {
-	struct peer_conf_error wrong = {0, ""};
+	const char *name = config_setting_name(setting);
 
-	if (peer_conf_read(setting, &config->peers, &wrong) == 0)
-		return 0;
-	return complain(error, file, wrong.line, "%s", wrong.text);
-}
-
-static int read_devices(const config_setting_t *setting, const char *file, struct conf *config,
-			struct conf_error *error)
-{
-	struct device_conf_error wrong = {0, ""};
-
-	if (device_conf_read(setting, &config->devices, &wrong) == 0)
-		return 0;
-	return complain(error, file, wrong.line, "%s", wrong.text);
-}
-
-static int read_rules(const config_setting_t *setting, const char *file, struct conf *config,
-		      struct conf_error *error)
-{
-	struct rule_conf_error wrong = {0, ""};
-
-	if (rule_conf_read(setting, &config->rules, &wrong) == 0)
-		return 0;
-	return complain(error, file, wrong.line, "%s", wrong.text);
+	if (strcmp(name, DEVICES) == 0)
+		return device_conf_read(setting, &config->devices, error);
+	if (strcmp(name, PEERS) == 0)
+		return peer_conf_read(setting, &config->peers, error);
+	if (strcmp(name, RULES) == 0)
+		return rule_conf_read(setting, &config->rules, error);
+	return SECTION_NONE;
 }
 
 static int read_setting(const config_setting_t *setting, const char *file, struct conf *config,
@@ -204,14 +192,15 @@ static int read_setting(const config_setting_t *setting, const char *file, struc
 {
 	const char *name = config_setting_name(setting);
 	const struct key *key = key_find(name);
+	struct section_error wrong = {0, ""};
 	const char *hint;
+	int rc;
 
-	if (strcmp(name, DEVICES) == 0)
-		return read_devices(setting, file, config, error);
-	if (strcmp(name, PEERS) == 0)
-		return read_peers(setting, file, config, error);
-	if (strcmp(name, RULES) == 0)
-		return read_rules(setting, file, config, error);
+	rc = read_section(setting, config, &wrong);
+	if (rc == SECTION_BAD)
+		return complain(error, file, wrong.line, "%s", wrong.text);
+	if (rc != SECTION_NONE)
+		return rc;
 	if (!key) {
 		hint = nearest_key(name);
 		return complain(error, file, (int)config_setting_source_line(setting),

@@ -1,24 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <arpa/inet.h>
-#include <stdarg.h>
 #include <string.h>
 
 #include "base/util.h"
 #include "peer_conf.h"
 
 #define KEYS "address, rdma_address, port, key, name"
-
-__attribute__((format(printf, 3, 4))) static int
-complain(struct peer_conf_error *error, const config_setting_t *where, const char *format, ...)
-{
-	va_list args;
-
-	error->line = (int)config_setting_source_line(where);
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return PEER_CONF_BAD;
-}
 
 bool peer_address_parse(const char *text, struct peer_address *ret_address)
 {
@@ -78,23 +65,23 @@ struct address_list {
 };
 
 static int add_address(const config_setting_t *setting, const char *name, const char *text,
-		       struct address_list *list, struct peer_conf_error *error)
+		       struct address_list *list, struct section_error *error)
 {
 	if (list->n == PEER_RULE_ADDRESSES_MAX)
-		return complain(error, setting, "%s of a peer lists more than %u addresses", name,
-				PEER_RULE_ADDRESSES_MAX);
+		return section_complain(error, setting, "%s of a peer lists more than %u addresses",
+					name, PEER_RULE_ADDRESSES_MAX);
 	if (!text || !peer_address_parse(text, &list->to[list->n]) ||
 	    !names_a_host(&list->to[list->n]))
-		return complain(error, setting,
-				"%s of a peer must be an IP address in quotes, such as "
-				"\"10.0.0.2\", or a list of them",
-				name);
+		return section_complain(error, setting,
+					"%s of a peer must be an IP address in quotes, such as "
+					"\"10.0.0.2\", or a list of them",
+					name);
 	list->n++;
 	return 0;
 }
 
 static int read_addresses(const config_setting_t *setting, const char *name,
-			  struct address_list *list, struct peer_conf_error *error)
+			  struct address_list *list, struct section_error *error)
 {
 	int type = config_setting_type(setting), rc;
 
@@ -111,7 +98,7 @@ static int read_addresses(const config_setting_t *setting, const char *name,
 }
 
 static int read_address(const config_setting_t *setting, struct peer_rule *rule,
-			struct peer_conf_error *error)
+			struct section_error *error)
 {
 	struct address_list list = {rule->addresses, 0};
 	int rc = read_addresses(setting, "address", &list, error);
@@ -121,7 +108,7 @@ static int read_address(const config_setting_t *setting, struct peer_rule *rule,
 }
 
 static int read_rdma_address(const config_setting_t *setting, struct peer_rule *rule,
-			     struct peer_conf_error *error)
+			     struct section_error *error)
 {
 	struct address_list list = {rule->rdma, 0};
 	int rc = read_addresses(setting, "rdma_address", &list, error);
@@ -131,33 +118,34 @@ static int read_rdma_address(const config_setting_t *setting, struct peer_rule *
 }
 
 static int read_port(const config_setting_t *setting, struct peer_rule *rule,
-		     struct peer_conf_error *error)
+		     struct section_error *error)
 {
 	int port = config_setting_get_int(setting);
 
 	if (config_setting_type(setting) != CONFIG_TYPE_INT || port < 1 || port > UINT16_MAX)
-		return complain(error, setting,
-				"port of a peer must be a whole number from 1 to 65535");
+		return section_complain(error, setting,
+					"port of a peer must be a whole number from 1 to 65535");
 	rule->port = (uint16_t)port;
 	return 0;
 }
 
 static int read_key_file(const config_setting_t *setting, struct peer_rule *rule,
-			 struct peer_conf_error *error)
+			 struct section_error *error)
 {
 	const char *text = config_setting_get_string(setting);
 
 	if (!peer_conf_path_ok(text) || !*text)
-		return complain(error, setting,
-				"key of a peer must be a file in quotes: its full path, of at most "
-				"%u bytes, or the name of a credential",
-				PEER_CONF_PATH_BYTES - 1);
+		return section_complain(
+			error, setting,
+			"key of a peer must be a file in quotes: its full path, of at most "
+			"%u bytes, or the name of a credential",
+			PEER_CONF_PATH_BYTES - 1);
 	strcpy(rule->key, text);
 	return 0;
 }
 
 static int read_name(const config_setting_t *setting, struct peer_rule *rule,
-		     struct peer_conf_error *error)
+		     struct section_error *error)
 {
 	const char *text = config_setting_get_string(setting);
 	bool good = text && *text && strlen(text) < PEER_CONF_NAME_BYTES;
@@ -165,10 +153,11 @@ static int read_name(const config_setting_t *setting, struct peer_rule *rule,
 	for (const char *at = text; good && *at; at++)
 		good = *at >= ' ' && *at <= '~';
 	if (!good)
-		return complain(error, setting,
-				"name of a peer must be a text in quotes of at most %u plain "
-				"characters",
-				PEER_CONF_NAME_BYTES - 1);
+		return section_complain(
+			error, setting,
+			"name of a peer must be a text in quotes of at most %u plain "
+			"characters",
+			PEER_CONF_NAME_BYTES - 1);
 	strcpy(rule->name, text);
 	return 0;
 }
@@ -176,75 +165,60 @@ static int read_name(const config_setting_t *setting, struct peer_rule *rule,
 static const struct {
 	const char *name;
 	int (*read)(const config_setting_t *setting, struct peer_rule *rule,
-		    struct peer_conf_error *error);
+		    struct section_error *error);
 } keys[] = {
 	{"address", read_address}, {"rdma_address", read_rdma_address},
 	{"port", read_port},	   {"key", read_key_file},
 	{"name", read_name},
 };
 
-static int read_entry_key(const config_setting_t *setting, struct peer_rule *rule,
-			  struct peer_conf_error *error)
+static int read_entry_key(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
+	struct peer_conf *conf = ctx;
+
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, config_setting_name(setting)) == 0)
-			return keys[i].read(setting, rule, error);
+			return keys[i].read(setting, &conf->rules[conf->n], error);
 	}
-	return complain(error, setting, "unknown key %.60s of a peer; there are " KEYS,
-			config_setting_name(setting));
+	return section_complain(error, setting, "unknown key %.60s of a peer; there are " KEYS,
+				config_setting_name(setting));
 }
 
-static int read_rule(const config_setting_t *setting, struct peer_conf *conf,
-		     struct peer_conf_error *error)
+static int check_entry(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
-	struct peer_rule *rule = &conf->rules[conf->n];
+	struct peer_conf *conf = ctx;
+	const struct peer_rule *rule = &conf->rules[conf->n];
 	char text[PEER_ADDRESS_TEXT];
-	int rc;
 
-	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
-		return complain(error, setting,
-				"an entry of peers must look like: { address = \"10.0.0.2\"; }");
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		rc = read_entry_key(config_setting_get_elem(setting, (unsigned int)i), rule, error);
-		if (rc)
-			return rc;
-	}
 	if (rule->n_addresses == 0)
-		return complain(error, setting, "an entry of peers must have an address");
+		return section_complain(error, setting, "an entry of peers must have an address");
 	for (uint32_t i = 0; i < rule->n_addresses; i++) {
 		if (peer_conf_find(conf, &rule->addresses[i]))
-			return complain(error, setting, "%s is in two entries of peers",
-					peer_address_text(&rule->addresses[i], text));
+			return section_complain(error, setting, "%s is in two entries of peers",
+						peer_address_text(&rule->addresses[i], text));
 	}
 	conf->n++;
 	return 0;
 }
 
 int peer_conf_read(const config_setting_t *setting, struct peer_conf *ret_conf,
-		   struct peer_conf_error *ret_error)
+		   struct section_error *ret_error)
 {
+	static const struct section_reader section = {
+		.name = "peers",
+		.sample = "{ address = \"10.0.0.2\"; }",
+		.max = PEER_RULES_MAX,
+		.key = read_entry_key,
+		.entry = check_entry,
+	};
 	static struct peer_conf conf; /* large */
+	int rc;
 
 	memset(&conf, 0, sizeof(conf));
-	if (config_setting_type(setting) != CONFIG_TYPE_LIST)
-		return complain(ret_error, setting,
-				"peers must be a list of groups: peers = ( { address = "
-				"\"10.0.0.2\"; } );");
-	if ((unsigned int)config_setting_length(setting) > PEER_RULES_MAX)
-		return complain(ret_error, setting, "peers has %d entries, but at most %u are read",
-				config_setting_length(setting), PEER_RULES_MAX);
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		int rc = read_rule(config_setting_get_elem(setting, (unsigned int)i), &conf,
-				   ret_error);
-
-		if (rc) {
-			if (ret_error->line == 0)
-				ret_error->line = (int)config_setting_source_line(setting);
-			return rc;
-		}
-	}
-	*ret_conf = conf;
-	return 0;
+	rc = section_read(&section, setting, &conf, ret_error);
+	if (rc == 0)
+		*ret_conf = conf;
+	return rc;
 }
 
 const struct peer_rule *peer_conf_find(const struct peer_conf *conf,

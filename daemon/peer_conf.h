@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/peer_msg.h"
+#include "fabric/conf_section.h"
 
 /*
  * Which other hosts this daemon knows, as settings: the section
@@ -42,21 +43,12 @@ struct peer_conf {
 	struct peer_rule rules[PEER_RULES_MAX];
 };
 
-/* What is wrong, and in which line of the file. */
-struct peer_conf_error {
-	int line;
-	char text[320];
-};
-
-/* The section is wrong; positive, unlike -errno. */
-#define PEER_CONF_BAD 1
-
 /*
  * Read the value of "peers" from a file. @ret_conf: changed only if all of it is good.
- * @ret_error: set if the result is not 0. Returns 0 or PEER_CONF_BAD.
+ * @ret_error: set if the result is not 0. Returns 0 or SECTION_BAD.
  */
 int peer_conf_read(const config_setting_t *setting, struct peer_conf *ret_conf,
-		   struct peer_conf_error *ret_error);
+		   struct section_error *ret_error);
 
 /* The entry with @address (its port does not count), or NULL. */
 const struct peer_rule *peer_conf_find(const struct peer_conf *conf,

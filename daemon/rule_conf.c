@@ -11,7 +11,7 @@
 
 #define KEYS "program, user, unit, direction, port, to, action"
 
-__attribute__((format(printf, 2, 3))) static int wrong(struct rule_conf_error *error,
+__attribute__((format(printf, 2, 3))) static int wrong(struct section_error *error,
 						       const char *format, ...)
 {
 	va_list args;
@@ -19,19 +19,7 @@ __attribute__((format(printf, 2, 3))) static int wrong(struct rule_conf_error *e
 	va_start(args, format);
 	vsnprintf(error->text, sizeof(error->text), format, args);
 	va_end(args);
-	return RULE_CONF_BAD;
-}
-
-__attribute__((format(printf, 3, 4))) static int
-complain(struct rule_conf_error *error, const config_setting_t *where, const char *format, ...)
-{
-	va_list args;
-
-	error->line = (int)config_setting_source_line(where);
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return RULE_CONF_BAD;
+	return SECTION_BAD;
 }
 
 /* A whole decimal number of @text up to @max. */
@@ -62,7 +50,7 @@ static bool pattern_ok(const char *text)
 	return !strchr(text, '/') || text[0] == '/' || text[0] == '*';
 }
 
-static int set_program(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_program(struct rule *rule, const char *text, struct section_error *error)
 {
 	if (!pattern_ok(text))
 		return wrong(error,
@@ -73,7 +61,7 @@ static int set_program(struct rule *rule, const char *text, struct rule_conf_err
 	return 0;
 }
 
-static int set_unit(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_unit(struct rule *rule, const char *text, struct section_error *error)
 {
 	if (!pattern_ok(text))
 		return wrong(error,
@@ -85,7 +73,7 @@ static int set_unit(struct rule *rule, const char *text, struct rule_conf_error 
 	return 0;
 }
 
-static int set_user(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_user(struct rule *rule, const char *text, struct section_error *error)
 {
 	const struct passwd *user;
 	unsigned long uid;
@@ -113,7 +101,7 @@ static int set_user(struct rule *rule, const char *text, struct rule_conf_error 
 	return 0;
 }
 
-static int set_port(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_port(struct rule *rule, const char *text, struct section_error *error)
 {
 	const char *dash = strchr(text, '-');
 	size_t len = dash ? (size_t)(dash - text) : strlen(text);
@@ -150,7 +138,7 @@ static void cut_off(struct peer_address *address, unsigned int bits)
 	}
 }
 
-static int set_to(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_to(struct rule *rule, const char *text, struct section_error *error)
 {
 	const char *slash = strchr(text, '/');
 	size_t len = slash ? (size_t)(slash - text) : strlen(text);
@@ -187,7 +175,7 @@ bad:
 			    "\"10.0.0.2\", \"10.0.0.0/8\" or \"fd00::/8\"");
 }
 
-static int set_direction(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_direction(struct rule *rule, const char *text, struct section_error *error)
 {
 	if (strcmp(text, "any") == 0) {
 		rule->has &= ~(uint32_t)RULE_KEY_DIRECTION;
@@ -200,7 +188,7 @@ static int set_direction(struct rule *rule, const char *text, struct rule_conf_e
 	return 0;
 }
 
-static int set_action(struct rule *rule, const char *text, struct rule_conf_error *error)
+static int set_action(struct rule *rule, const char *text, struct section_error *error)
 {
 	rule->action = strcmp(text, "tcp") == 0 ? RULE_TCP : RULE_ACCELERATE;
 	if (rule->action == RULE_ACCELERATE && strcmp(text, "accelerate") != 0)
@@ -212,7 +200,7 @@ static const struct {
 	const char *name;
 	enum rule_key key;
 	bool takes_number;
-	int (*set)(struct rule *rule, const char *text, struct rule_conf_error *error);
+	int (*set)(struct rule *rule, const char *text, struct section_error *error);
 } keys[] = {
 	{"program", RULE_KEY_PROGRAM, false, set_program},
 	{"user", RULE_KEY_USER, true, set_user},
@@ -232,7 +220,7 @@ const char *rule_key_name(enum rule_key key)
 	return "?";
 }
 
-static int find_key(const char *name, struct rule_conf_error *error)
+static int find_key(const char *name, struct section_error *error)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, name) == 0)
@@ -243,19 +231,19 @@ static int find_key(const char *name, struct rule_conf_error *error)
 }
 
 int rule_conf_set(struct rule *rule, const char *name, const char *text,
-		  struct rule_conf_error *ret_error)
+		  struct section_error *ret_error)
 {
 	int i = find_key(name, ret_error);
 
 	if (i < 0)
-		return RULE_CONF_BAD;
+		return SECTION_BAD;
 	rule->has |= keys[i].key;
 	return keys[i].set(rule, text, ret_error);
 }
 
-static int read_key(const config_setting_t *setting, struct rule *rule,
-		    struct rule_conf_error *error)
+static int read_key(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
+	struct rule_list *list = ctx;
 	const char *name = config_setting_name(setting);
 	const char *text = config_setting_get_string(setting);
 	int type = config_setting_type(setting), i;
@@ -264,7 +252,7 @@ static int read_key(const config_setting_t *setting, struct rule *rule,
 	error->line = (int)config_setting_source_line(setting);
 	i = find_key(name, error);
 	if (i < 0)
-		return RULE_CONF_BAD;
+		return SECTION_BAD;
 	if (keys[i].takes_number && (type == CONFIG_TYPE_INT || type == CONFIG_TYPE_INT64)) {
 		snprintf(number, sizeof(number), "%lld",
 			 type == CONFIG_TYPE_INT ? config_setting_get_int(setting)
@@ -272,61 +260,45 @@ static int read_key(const config_setting_t *setting, struct rule *rule,
 		text = number;
 	}
 	/* No text at all is as wrong as an empty one, and what would be right is the same. */
-	return rule_conf_set(rule, name, text ? text : "", error);
+	return rule_conf_set(&list->rules[list->n], name, text ? text : "", error);
 }
 
-static int read_rule(const config_setting_t *setting, struct rule_list *list,
-		     struct rule_conf_error *error)
+static int check_entry(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
+	struct rule_list *list = ctx;
 	struct rule *rule = &list->rules[list->n];
-	int rc;
 
-	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
-		return complain(error, setting,
-				"an entry of rules must look like: { program = \"redis-server\"; "
-				"action = \"tcp\"; }");
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		rc = read_key(config_setting_get_elem(setting, (unsigned int)i), rule, error);
-		if (rc)
-			return rc;
-	}
 	if (!(rule->has & RULE_KEY_ACTION))
-		return complain(error, setting,
-				"a rule must have an action: \"accelerate\" or \"tcp\"");
+		return section_complain(error, setting,
+					"a rule must have an action: \"accelerate\" or \"tcp\"");
 	if (list->n && list->rules[list->n - 1].has == RULE_KEY_ACTION)
-		return complain(error, setting,
-				"this rule is never looked at: the one before it, without any "
-				"condition, decides about everything, and must be the last");
+		return section_complain(
+			error, setting,
+			"this rule is never looked at: the one before it, without any "
+			"condition, decides about everything, and must be the last");
 	rule->line = (int)config_setting_source_line(setting);
 	list->n++;
 	return 0;
 }
 
 int rule_conf_read(const config_setting_t *setting, struct rule_list *ret_list,
-		   struct rule_conf_error *ret_error)
+		   struct section_error *ret_error)
 {
+	static const struct section_reader section = {
+		.name = "rules",
+		.sample = "{ program = \"redis-server\"; action = \"tcp\"; }",
+		.max = RULES_MAX,
+		.key = read_key,
+		.entry = check_entry,
+	};
 	static struct rule_list list; /* large */
+	int rc;
 
 	memset(&list, 0, sizeof(list));
-	if (config_setting_type(setting) != CONFIG_TYPE_LIST)
-		return complain(ret_error, setting,
-				"rules must be a list of groups: rules = ( { program = "
-				"\"redis-server\"; action = \"tcp\"; } );");
-	if ((unsigned int)config_setting_length(setting) > RULES_MAX)
-		return complain(ret_error, setting, "rules has %d entries, but at most %u are read",
-				config_setting_length(setting), RULES_MAX);
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		int rc = read_rule(config_setting_get_elem(setting, (unsigned int)i), &list,
-				   ret_error);
-
-		if (rc) {
-			if (ret_error->line == 0)
-				ret_error->line = (int)config_setting_source_line(setting);
-			return rc;
-		}
-	}
-	*ret_list = list;
-	return 0;
+	rc = section_read(&section, setting, &list, ret_error);
+	if (rc == 0)
+		*ret_list = list;
+	return rc;
 }
 
 const char *rule_value_text(const struct rule *rule, enum rule_key key, char text[RULE_VALUE_BYTES])

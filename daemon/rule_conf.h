@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "rule.h"
+#include "fabric/conf_section.h"
 
 /*
  * Rules as settings: the section
@@ -18,28 +19,19 @@
  * and, one key at a time, as the texts in which a daemon tells them.
  */
 
-/* What is wrong, and in which line of the file. */
-struct rule_conf_error {
-	int line;
-	char text[320];
-};
-
-/* The section, or the text, is wrong; positive, unlike -errno. */
-#define RULE_CONF_BAD 1
-
 /*
  * Read the value of "rules" from a file. Names of users are looked up. @ret_list: changed only if
- * all of it is good. @ret_error: set if the result is not 0. Returns 0 or RULE_CONF_BAD.
+ * all of it is good. @ret_error: set if the result is not 0. Returns 0 or SECTION_BAD.
  */
 int rule_conf_read(const config_setting_t *setting, struct rule_list *ret_list,
-		   struct rule_conf_error *ret_error);
+		   struct section_error *ret_error);
 
 /*
  * Give @rule the key @name with the value @text. @ret_error: its text is set if the result is not
- * 0. Returns 0 or RULE_CONF_BAD.
+ * 0. Returns 0 or SECTION_BAD.
  */
 int rule_conf_set(struct rule *rule, const char *name, const char *text,
-		  struct rule_conf_error *ret_error);
+		  struct section_error *ret_error);
 
 /* Longest value as text, terminator included. */
 #define RULE_VALUE_BYTES RULE_PATTERN_BYTES

@@ -17,7 +17,7 @@
 static int rule_from_json(const json_t *json, struct rule_list *list)
 {
 	struct rule *rule = &list->rules[list->n];
-	struct rule_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	const json_t *value, *keys = json_object_get(json, "keys");
 	const char *name;
 
@@ -158,7 +158,7 @@ void explain_set_program(struct explain_question *question, const char *name)
 
 bool explain_set_user(struct explain_question *question, const char *text)
 {
-	struct rule_conf_error error;
+	struct section_error error;
 	const struct passwd *user;
 	struct rule rule;
 

@@ -46,38 +46,26 @@ void device_conf_init(struct device_conf *conf)
 
 /* Where an error is told, and about what. */
 struct reading {
-	struct device_conf_error *error;
+	struct section_error *error;
 	struct device_rule *rule;
 };
 
-__attribute__((format(printf, 3, 4))) static int
-complain(struct device_conf_error *error, const config_setting_t *where, const char *format, ...)
-{
-	va_list args;
-
-	error->line = (int)config_setting_source_line(where);
-	va_start(args, format);
-	vsnprintf(error->text, sizeof(error->text), format, args);
-	va_end(args);
-	return DEVICE_CONF_BAD;
-}
-
 static int read_number(const config_setting_t *setting, const char *name, int64_t lo, int64_t hi,
-		       struct device_conf_error *error)
+		       struct section_error *error)
 {
 	int type = config_setting_type(setting);
 	int64_t value;
 
 	if (type != CONFIG_TYPE_INT && type != CONFIG_TYPE_INT64)
-		return complain(error, setting,
-				"%s of a device must be a whole number from %lld to %lld", name,
-				(long long)lo, (long long)hi);
+		return section_complain(error, setting,
+					"%s of a device must be a whole number from %lld to %lld",
+					name, (long long)lo, (long long)hi);
 	value = type == CONFIG_TYPE_INT ? config_setting_get_int(setting)
 					: config_setting_get_int64(setting);
 	if (value < lo || value > hi)
-		return complain(error, setting,
-				"%s of a device is %lld, but must be from %lld to %lld", name,
-				(long long)value, (long long)lo, (long long)hi);
+		return section_complain(error, setting,
+					"%s of a device is %lld, but must be from %lld to %lld",
+					name, (long long)value, (long long)lo, (long long)hi);
 	return 0;
 }
 
@@ -90,12 +78,12 @@ static uint32_t number_of(const config_setting_t *setting)
 }
 
 static int read_pattern(const config_setting_t *setting, const char *name,
-			char to[DEVICE_PATTERN_BYTES], struct device_conf_error *error)
+			char to[DEVICE_PATTERN_BYTES], struct section_error *error)
 {
 	const char *text = config_setting_get_string(setting);
 
 	if (!text || !*text || strlen(text) >= DEVICE_PATTERN_BYTES)
-		return complain(
+		return section_complain(
 			error, setting,
 			"%s of a device must be a pattern in quotes, such as \"mlx5_*\", of "
 			"at most %u characters",
@@ -112,10 +100,11 @@ static int read_hints(const config_setting_t *setting, struct reading *reading)
 	if ((config_setting_type(setting) != CONFIG_TYPE_ARRAY &&
 	     config_setting_type(setting) != CONFIG_TYPE_LIST) ||
 	    length < 1 || (unsigned int)length > INLINE_HINTS_MAX)
-		return complain(reading->error, setting,
-				"inline_hints of a device must be a list of 1 to %u sizes, such as "
-				"[ 216, 101, 48 ]",
-				INLINE_HINTS_MAX);
+		return section_complain(
+			reading->error, setting,
+			"inline_hints of a device must be a list of 1 to %u sizes, such as "
+			"[ 216, 101, 48 ]",
+			INLINE_HINTS_MAX);
 	for (int i = 0; i < length; i++) {
 		const config_setting_t *hint = config_setting_get_elem(setting, (unsigned int)i);
 
@@ -133,7 +122,7 @@ static int read_hints(const config_setting_t *setting, struct reading *reading)
 
 /* @yes and @no are words; true and false do as well. */
 static int read_switch(const config_setting_t *setting, const char *const words[2], bool *ret_on,
-		       struct device_conf_error *error)
+		       struct section_error *error)
 {
 	const char *word = config_setting_get_string(setting);
 
@@ -145,8 +134,9 @@ static int read_switch(const config_setting_t *setting, const char *const words[
 		*ret_on = strcmp(word, words[1]) == 0;
 		return 0;
 	}
-	return complain(error, setting, "%s of a device must be \"%s\" or \"%s\", in quotes",
-			config_setting_name(setting), words[1], words[0]);
+	return section_complain(error, setting,
+				"%s of a device must be \"%s\" or \"%s\", in quotes",
+				config_setting_name(setting), words[1], words[0]);
 }
 
 static int read_vendor(const config_setting_t *setting, struct reading *reading)
@@ -212,72 +202,58 @@ static const struct {
 	{"use", DEVICE_KEY_USE, read_use},
 };
 
-static int read_key(const config_setting_t *setting, struct reading *reading)
+static int read_key(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
+	struct device_conf *conf = ctx;
+	struct reading reading = {error, &conf->rules[conf->n]};
+
 	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
 		if (strcmp(keys[i].name, config_setting_name(setting)) == 0) {
-			reading->rule->has |= keys[i].key;
-			return keys[i].read(setting, reading);
+			reading.rule->has |= keys[i].key;
+			return keys[i].read(setting, &reading);
 		}
 	}
-	return complain(reading->error, setting, "unknown key %.60s of a device; there are " KEYS,
-			config_setting_name(setting));
+	return section_complain(error, setting, "unknown key %.60s of a device; there are " KEYS,
+				config_setting_name(setting));
 }
 
-static int read_rule(const config_setting_t *setting, struct device_rule *rule,
-		     struct device_conf_error *error)
+static int check_entry(void *ctx, const config_setting_t *setting, struct section_error *error)
 {
-	struct reading reading = {error, rule};
-	int rc;
+	struct device_conf *conf = ctx;
+	const struct device_rule *rule = &conf->rules[conf->n];
 
-	if (config_setting_type(setting) != CONFIG_TYPE_GROUP)
-		return complain(error, setting,
-				"an entry of devices must look like: { vendor_id = 0x02c9; "
-				"inline_cap = 236; }");
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		rc = read_key(config_setting_get_elem(setting, (unsigned int)i), &reading);
-		if (rc)
-			return rc;
-	}
 	if (!(rule->has & MATCHES))
-		return complain(
+		return section_complain(
 			error, setting,
 			"an entry of devices must say which ones: vendor_id, part_id, driver "
 			"or name (\"*\" for all)");
 	if (!(rule->has & ~(uint32_t)MATCHES))
-		return complain(error, setting,
-				"an entry of devices must say what holds for them: inline_cap, "
-				"inline_hints, inline or use");
+		return section_complain(
+			error, setting,
+			"an entry of devices must say what holds for them: inline_cap, "
+			"inline_hints, inline or use");
+	conf->n++;
 	return 0;
 }
 
 int device_conf_read(const config_setting_t *setting, struct device_conf *ret_conf,
-		     struct device_conf_error *ret_error)
+		     struct section_error *ret_error)
 {
+	static const struct section_reader section = {
+		.name = "devices",
+		.sample = "{ vendor_id = 0x02c9; inline_cap = 236; }",
+		.max = DEVICE_RULES_MAX,
+		.key = read_key,
+		.entry = check_entry,
+	};
 	struct device_conf conf;
 	int rc;
 
 	memset(&conf, 0, sizeof(conf));
-	if (config_setting_type(setting) != CONFIG_TYPE_LIST)
-		return complain(
-			ret_error, setting,
-			"devices must be a list of groups: devices = ( { vendor_id = 0x02c9; "
-			"inline_cap = 236; } );");
-	if ((unsigned int)config_setting_length(setting) > DEVICE_RULES_MAX)
-		return complain(ret_error, setting,
-				"devices has %d entries, but at most %u are read",
-				config_setting_length(setting), DEVICE_RULES_MAX);
-	for (int i = 0; i < config_setting_length(setting); i++) {
-		rc = read_rule(config_setting_get_elem(setting, (unsigned int)i),
-			       &conf.rules[conf.n++], ret_error);
-		if (rc) {
-			if (ret_error->line == 0)
-				ret_error->line = (int)config_setting_source_line(setting);
-			return rc;
-		}
-	}
-	*ret_conf = conf;
-	return 0;
+	rc = section_read(&section, setting, &conf, ret_error);
+	if (rc == 0)
+		*ret_conf = conf;
+	return rc;
 }
 
 static bool rule_matches(const struct device_rule *rule, const struct device_match *match)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "core/inline_probe.h"
+#include "fabric/conf_section.h"
 
 /*
  * What is known of kinds of devices, as settings: the section
@@ -67,24 +68,15 @@ struct device_policy {
 	uint32_t hints[INLINE_HINTS_MAX];
 };
 
-/* What is wrong, and in which line of the file. */
-struct device_conf_error {
-	int line;
-	char text[320];
-};
-
-/* The section is wrong; positive, unlike -errno. */
-#define DEVICE_CONF_BAD 1
-
 /* The built-in entries. Never fails. */
 void device_conf_init(struct device_conf *conf);
 
 /*
  * Read the value of "devices" from a file. @ret_conf: changed only if all of it is good.
- * @ret_error: set if the result is not 0. Returns 0 or DEVICE_CONF_BAD.
+ * @ret_error: set if the result is not 0. Returns 0 or SECTION_BAD.
  */
 int device_conf_read(const config_setting_t *setting, struct device_conf *ret_conf,
-		     struct device_conf_error *ret_error);
+		     struct section_error *ret_error);
 
 /* What holds for @match. Never fails. */
 void device_conf_policy(const struct device_conf *conf, const struct device_match *match,

@@ -10,7 +10,7 @@
 /* The policy of @text, "devices = (…)", for a device; fails a check if it is not good. */
 static struct device_policy policy_of(const char *text, const struct device_match *match)
 {
-	struct device_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	struct device_policy policy = {0};
 	struct device_conf conf;
 	config_t file;
@@ -119,7 +119,7 @@ TAP_CASE(switches_take_words_and_booleans)
 
 TAP_CASE(too_many_entries_are_refused)
 {
-	struct device_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	struct device_conf conf;
 	char text[4096] = "devices = (";
 	config_t file;
@@ -132,7 +132,7 @@ TAP_CASE(too_many_entries_are_refused)
 	config_init(&file);
 	REQUIRE(config_read_string(&file, text));
 	device_conf_init(&conf);
-	CHECK_EQ(device_conf_read(config_lookup(&file, "devices"), &conf, &error), DEVICE_CONF_BAD);
+	CHECK_EQ(device_conf_read(config_lookup(&file, "devices"), &conf, &error), SECTION_BAD);
 	CHECK_STR(error.text, "devices has 33 entries, but at most 32 are read");
 	CHECK_EQ(conf.n, 3);
 	config_destroy(&file);

@@ -10,7 +10,7 @@
 #include "lib/tap.h"
 
 /* Read "rules = (@text);". The result; what is wrong goes to @ret_error. */
-static int read_rules(const char *text, struct rule_list *list, struct rule_conf_error *ret_error)
+static int read_rules(const char *text, struct rule_list *list, struct section_error *ret_error)
 {
 	char whole[4096];
 	config_t file;
@@ -42,7 +42,7 @@ static struct rule_subject redis(void)
 static unsigned int decides(const char *text, const struct rule_subject *subject)
 {
 	static struct rule_list list;
-	struct rule_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	const struct rule *rule;
 
 	CHECK_EQ(read_rules(text, &list, &error), 0);
@@ -162,7 +162,7 @@ TAP_CASE(what_is_not_known_fulfils_no_condition)
 TAP_CASE(the_first_difference_is_named)
 {
 	static struct rule_list list;
-	struct rule_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	struct rule_subject subject = redis();
 
 	REQUIRE(read_rules("{ program = \"redis-*\"; user = 1; port = 5; action = \"tcp\"; }",
@@ -182,7 +182,7 @@ TAP_CASE(a_rule_survives_being_told)
 		"\"out\"; port = \"7-9\"; to = \"fd00::/8\"; action = \"tcp\"; },\n"
 		"{ port = 7; to = \"10.0.0.1\"; direction = \"any\"; action = \"accelerate\"; }";
 	static struct rule_list list;
-	struct rule_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	char whole[RULE_TEXT_BYTES], value[RULE_VALUE_BYTES];
 
 	REQUIRE(read_rules(text, &list, &error) == 0);
@@ -219,7 +219,7 @@ TAP_CASE(as_many_as_are_read_and_one_more)
 	static const char one[] = "{ port = 1; action = \"tcp\"; },";
 	static char text[RULES_MAX * sizeof(one) + 64];
 	static struct rule_list list;
-	struct rule_conf_error error = {0, ""};
+	struct section_error error = {0, ""};
 	config_t file;
 
 	for (unsigned int n = RULES_MAX; n <= RULES_MAX + 1; n++) {
@@ -230,7 +230,7 @@ TAP_CASE(as_many_as_are_read_and_one_more)
 		config_init(&file);
 		REQUIRE(config_read_string(&file, text));
 		CHECK_EQ(rule_conf_read(config_lookup(&file, "rules"), &list, &error),
-			 n > RULES_MAX ? RULE_CONF_BAD : 0);
+			 n > RULES_MAX ? SECTION_BAD : 0);
 		config_destroy(&file);
 		CHECK_EQ(list.n, RULES_MAX);
 	}
@@ -336,10 +336,10 @@ TAP_CASE(what_is_wrong_is_named_with_its_line)
 	static struct rule_list list;
 
 	for (size_t i = 0; i < ARRAY_SIZE(broken); i++) {
-		struct rule_conf_error error = {0, ""};
+		struct section_error error = {0, ""};
 
 		list.n = 77;
-		CHECK_EQ(read_rules(broken[i].text, &list, &error), RULE_CONF_BAD);
+		CHECK_EQ(read_rules(broken[i].text, &list, &error), SECTION_BAD);
 		CHECK_EQ(list.n, 77);
 		if (!CHECK_STR(error.text, broken[i].message) ||
 		    !CHECK_EQ(error.line, broken[i].line))
@@ -355,12 +355,11 @@ TAP_CASE(the_section_is_a_list)
 	config_t file;
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
-		struct rule_conf_error error = {0, ""};
+		struct section_error error = {0, ""};
 
 		config_init(&file);
 		REQUIRE(config_read_string(&file, texts[i]));
-		CHECK_EQ(rule_conf_read(config_lookup(&file, "rules"), &list, &error),
-			 RULE_CONF_BAD);
+		CHECK_EQ(rule_conf_read(config_lookup(&file, "rules"), &list, &error), SECTION_BAD);
 		CHECK_STR(error.text, "rules must be a list of groups: rules = ( { program = "
 				      "\"redis-server\"; action = \"tcp\"; } );");
 		config_destroy(&file);
