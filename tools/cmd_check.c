@@ -85,13 +85,8 @@ static int parse_options(int argc, char **argv, struct check_context *context, b
 		case 'j':
 			*ret_json = true;
 			break;
-		case 'h':
-			tool_help("check");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("check", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("check", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("check", opt, argv);
 		}
 	}
 	if (optind < argc)

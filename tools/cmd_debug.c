@@ -58,13 +58,8 @@ static int parse_options(int argc, char **argv, struct debug_options *options)
 		case 'a':
 			options->anonymize = true;
 			break;
-		case 'h':
-			tool_help("debug");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("debug", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("debug", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("debug", opt, argv);
 		}
 	}
 	if (optind < argc)

@@ -66,13 +66,8 @@ static int parse(int argc, char **argv, struct enable_options *options)
 		case 'r':
 			options->root = optarg;
 			break;
-		case 'h':
-			tool_help(argv[0]);
-			return TOOL_OK;
-		case ':':
-			return tool_usage(argv[0], "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage(argv[0], "unknown option %s", argv[optind - 1]);
+			return tool_other_option(argv[0], opt, argv);
 		}
 	}
 	return parse_unit(argc, argv, options);

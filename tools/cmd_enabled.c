@@ -46,13 +46,8 @@ static int parse(int argc, char **argv, struct enabled_options *options)
 		case 'j':
 			options->as_json = true;
 			break;
-		case 'h':
-			tool_help("enabled");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("enabled", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("enabled", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("enabled", opt, argv);
 		}
 	}
 	if (optind < argc)

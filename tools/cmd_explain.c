@@ -52,13 +52,8 @@ static int parse(int argc, char **argv, struct explain_options *options)
 		case 'j':
 			options->as_json = true;
 			break;
-		case 'h':
-			tool_help("explain");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("explain", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("explain", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("explain", opt, argv);
 		}
 	}
 	if (optind < argc)

@@ -48,13 +48,8 @@ static int parse(int argc, char **argv, struct metrics_options *options)
 		case 'p':
 			options->is_prometheus = true;
 			break;
-		case 'h':
-			tool_help("metrics");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("metrics", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("metrics", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("metrics", opt, argv);
 		}
 	}
 	if (optind < argc)

@@ -78,13 +78,8 @@ static int parse_options(int argc, char **argv, struct probe_options *options)
 		case 'j':
 			options->as_json = true;
 			break;
-		case 'h':
-			tool_help("probe");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("probe", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("probe", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("probe", opt, argv);
 		}
 	}
 	if (optind < argc)

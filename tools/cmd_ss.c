@@ -50,13 +50,8 @@ static int parse(int argc, char **argv, struct ss_options *options)
 		case 'j':
 			options->json = 1;
 			break;
-		case 'h':
-			tool_help("ss");
-			return TOOL_OK;
-		case ':':
-			return tool_usage("ss", "%s needs a value", argv[optind - 1]);
 		default:
-			return tool_usage("ss", "unknown option %s", argv[optind - 1]);
+			return tool_other_option("ss", opt, argv);
 		}
 	}
 	if (optind < argc)

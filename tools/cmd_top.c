@@ -90,14 +90,8 @@ static int parse(int argc, char **argv, struct top_options *options)
 
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, ":d:n:", longs, NULL)) != -1) {
-		if (opt == 'h') {
-			tool_help("top");
-			return TOOL_OK;
-		}
-		if (opt == ':')
-			return tool_usage("top", "%s needs a value", argv[optind - 1]);
-		if (opt == '?')
-			return tool_usage("top", "unknown option %s", argv[optind - 1]);
+		if (opt == 'h' || opt == ':' || opt == '?')
+			return tool_other_option("top", opt, argv);
 		rc = take_option(opt, options);
 		if (rc != TOOL_GO_ON)
 			return rc;

@@ -292,6 +292,16 @@ void tool_help(const char *name)
 	fputs(find(name)->help, stdout);
 }
 
+int tool_other_option(const char *name, int opt, char **argv)
+{
+	if (opt == 'h') {
+		tool_help(name);
+		return TOOL_OK;
+	}
+	return tool_usage(name, opt == ':' ? "%s needs a value" : "unknown option %s",
+			  argv[optind - 1]);
+}
+
 int tool_options(int argc, char **argv, int max_args, int *ret_json)
 {
 	static const struct option longs[] = {
@@ -304,14 +314,9 @@ int tool_options(int argc, char **argv, int max_args, int *ret_json)
 	*ret_json = 0;
 	opterr = 0;
 	while ((opt = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		if (opt == 'j') {
-			*ret_json = 1;
-		} else if (opt == 'h') {
-			tool_help(argv[0]);
-			return TOOL_OK;
-		} else {
-			return tool_usage(argv[0], "unknown option %s", argv[optind - 1]);
-		}
+		if (opt != 'j')
+			return tool_other_option(argv[0], opt, argv);
+		*ret_json = 1;
 	}
 	if (argc - optind > max_args)
 		return tool_usage(argv[0], "one argument too many: %s", argv[optind + max_args]);

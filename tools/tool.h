@@ -55,5 +55,12 @@ __attribute__((format(printf, 2, 3))) int tool_usage(const char *name, const cha
  */
 int tool_options(int argc, char **argv, int max_args, int *ret_json);
 
+/*
+ * What is to be done about @opt of getopt_long(), of the subcommand @name, whose optstring begins
+ * with ':': it is 'h' for --help, or an option that is unknown or lacks its value. Returns the exit
+ * status.
+ */
+int tool_other_option(const char *name, int opt, char **argv);
+
 /* Print the help of the subcommand @name to stdout. */
 void tool_help(const char *name);
